@@ -1,0 +1,1 @@
+"""Distributed automatic differentiation over MPI."""

@@ -1,0 +1,101 @@
+"""The few switches of a whole process, each readable from the environment and settable from the program.
+
+`config.update('jax_enable_x64', True)` takes JAX's names with or without their `jax_` prefix; `config.enable_x64`
+reads one. A switch says how distad works, never what a program means, with one exception that NumPy users know:
+`enable_x64` decides whether 64-bit types exist.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One switch: what it does, its default, its variable in the environment and how to read a value."""
+
+    about: str
+    default: Any
+    variable: str | None
+    parse: Callable[[Any], Any]
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, str):
+        words = {'1': True, 'true': True, 'yes': True, 'on': True, '': False, '0': False, 'false': False, 'no': False, 'off': False}
+        if value.lower() not in words:
+            raise ValueError(f'a switch is on or off (1 or 0, true or false), not {value!r}')
+        return words[value.lower()]
+    return bool(value)
+
+
+def _count(value: Any) -> int:
+    return int(value)
+
+
+def _cpu(value: Any) -> str:
+    if value not in ('cpu', '', None):
+        raise ValueError(f'distad runs on the platform cpu, not on {value!r}')
+    return 'cpu'
+
+
+SWITCHES: dict[str, Switch] = {
+    'enable_x64': Switch(about='64-bit types exist; otherwise they become 32-bit ones', default=False,
+                         variable='DISTAD_ENABLE_X64', parse=_flag),
+    'check': Switch(about='re-infer every equation after every transformation', default=False,
+                    variable='DISTAD_CHECK', parse=_flag),
+    'num_cpu_devices': Switch(about='accepted for programs written for JAX; here mpirun -n says how many', default=-1,
+                              variable=None, parse=_count),
+    'platforms': Switch(about='accepted for programs written for JAX; the one platform is cpu', default='cpu',
+                        variable=None, parse=_cpu),
+    'platform_name': Switch(about='an older name of platforms', default='cpu', variable=None, parse=_cpu),
+}
+
+
+class Config:
+    """The values of the switches. Attributes read; `update` sets; `override` sets for a while."""
+
+    __slots__ = ('_values',)
+
+    def __init__(self) -> None:
+        values = {}
+        for name, switch in SWITCHES.items():
+            text = os.environ.get(switch.variable) if switch.variable else None
+            values[name] = switch.default if text is None else switch.parse(text)
+        object.__setattr__(self, '_values', values)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._values[_known(name)]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f'config.{name} is read here and set by config.update({name!r}, {value!r})')
+
+    def update(self, name: str, value: Any) -> None:
+        """Set a switch. On all ranks alike: programs are traced under it."""
+        known = _known(name)
+        self._values[known] = SWITCHES[known].parse(value)
+
+    @contextmanager
+    def override(self, **values: Any) -> Iterator[None]:
+        """Set switches for the length of a `with` block."""
+        before = dict(self._values)
+        try:
+            for name, value in values.items():
+                self.update(name, value)
+            yield
+        finally:
+            self._values.update(before)
+
+
+def _known(name: str) -> str:
+    known = name.removeprefix('jax_')
+    if known not in SWITCHES:
+        raise AttributeError(f'config has no switch {name!r}; it has {", ".join(SWITCHES)}')
+    return known
+
+
+config = Config()
