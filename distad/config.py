@@ -24,12 +24,14 @@ class Switch:
     parse: Callable[[Any], Any]
 
 
+_WORDS = dict.fromkeys(('1', 'true', 'yes', 'on'), True) | dict.fromkeys(('', '0', 'false', 'no', 'off'), False)
+
+
 def _flag(value: Any) -> bool:
     if isinstance(value, str):
-        words = {'1': True, 'true': True, 'yes': True, 'on': True, '': False, '0': False, 'false': False, 'no': False, 'off': False}
-        if value.lower() not in words:
+        if value.lower() not in _WORDS:
             raise ValueError(f'a switch is on or off (1 or 0, true or false), not {value!r}')
-        return words[value.lower()]
+        return _WORDS[value.lower()]
     return bool(value)
 
 
@@ -69,7 +71,8 @@ class Config:
         object.__setattr__(self, '_values', values)
 
     def __getattr__(self, name: str) -> Any:
-        return self._values[_known(name)]
+        known = _known(name)
+        return self._values[known]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f'config.{name} is read here and set by config.update({name!r}, {value!r})')

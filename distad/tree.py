@@ -145,7 +145,7 @@ def _path(accessor: Iterable[optree.PyTreeEntry]) -> KeyPath:
 
 def _key(entry: optree.PyTreeEntry) -> Any:
     if isinstance(entry.entry, KeyEntry):
-        return entry.entry
+        return entry.entry  # a registered class named its children
     if isinstance(entry, optree.NamedTupleEntry):
         return GetAttrKey(entry.field)
     if isinstance(entry, optree.MappingEntry):
@@ -160,21 +160,22 @@ def flatten_up_to(prefix: Any, tree: Any, is_leaf: IsLeaf = None, what: str = 't
     treedef = structure(prefix, is_leaf)
     try:
         return treedef.flatten_up_to(tree)
-    except ValueError:
-        path, wanted, found = difference(prefix, tree, is_leaf)
+    except ValueError as error:
+        path, wanted, found = difference(prefix, tree, is_leaf) or ((), str(treedef), str(error))
         place = f'at {what}{keystr(path)}' if path else f'at the root of {what}'
-        raise TreeMismatchError(f'two pytrees do not match {place}: {wanted} was expected there, found {found}') from None
+        raise TreeMismatchError(f'two pytrees do not match {place}: expected {wanted}, found {found}') from None
 
 
 def broadcast_prefix(prefix: Any, tree: Any, is_leaf: IsLeaf = None, what: str = 'tree') -> list[Any]:
     """For every leaf of `tree`, the leaf of `prefix` that stands at it or above it."""
     subtrees = flatten_up_to(prefix, tree, is_leaf, what)
-    return [leaf for leaf, subtree in zip(leaves(prefix, is_leaf), subtrees, strict=True) for _ in leaves(subtree, is_leaf)]
+    pairs = zip(leaves(prefix, is_leaf), subtrees, strict=True)
+    return [leaf for leaf, subtree in pairs for _ in leaves(subtree)]
 
 
 def broadcast(prefix: Any, tree: Any, is_leaf: IsLeaf = None) -> Any:
     """A tree of the structure of `tree` whose leaves are those of `prefix`, repeated."""
-    return structure(tree, is_leaf).unflatten(broadcast_prefix(prefix, tree, is_leaf))
+    return structure(tree).unflatten(broadcast_prefix(prefix, tree, is_leaf))
 
 
 def difference(prefix: Any, tree: Any, is_leaf: IsLeaf = None) -> tuple[KeyPath, str, str] | None:
@@ -200,11 +201,10 @@ def _one_level(tree: Any) -> Any:
 
 
 def _form(node: Any, level: Any) -> tuple[Any, ...]:
-    """What two nodes must share to match. Kinds of dict match one another; a registered class has to agree in its data."""
+    """What two nodes must share to match: any dict matches any other, a registered class has to agree in its data."""
     if isinstance(node, dict):
         return dict, set(level.entries)
-    custom = level.kind == optree.PyTreeKind.CUSTOM
-    return level.type, len(level.children), level.metadata if custom else None
+    return level.type, len(level.children), level.metadata if level.kind == optree.PyTreeKind.CUSTOM else None
 
 
 def _describe(node: Any, level: Any) -> str:
@@ -214,18 +214,23 @@ def _describe(node: Any, level: Any) -> str:
         return f'a leaf of type {type(node).__name__}'
     if isinstance(node, dict):
         return f'a dict with keys {", ".join(repr(key) for key in level.entries) or "none"}'
-    return f'a {level.type.__name__} of {len(level.children)}'
+    data = f' with data {level.metadata!r}' if level.kind == optree.PyTreeKind.CUSTOM else ''
+    return f'a {level.type.__name__} of {len(level.children)}{data}'
 
 
 # --- classes of the user's as containers ---
 
-def register_pytree_node(cls: type[T], flatten: Callable[[T], tuple[Iterable[Any], Hashable]],
-                         unflatten: Callable[[Any, Iterable[Any]], T],
-                         flatten_with_keys: Callable[[T], tuple[Iterable[tuple[Any, Any]], Hashable]] | None = None) -> None:
+Flatten = Callable[[T], tuple[Iterable[Any], Hashable]]
+FlattenWithKeys = Callable[[T], tuple[Iterable[tuple[Any, Any]], Hashable]]
+Unflatten = Callable[[Any, Iterable[Any]], T]
+
+
+def register_pytree_node(cls: type[T], flatten: Flatten[T] | None, unflatten: Unflatten[T],
+                         flatten_with_keys: FlattenWithKeys[T] | None = None) -> None:
     """Make a class a container: `flatten(x) -> (children, data)`, `unflatten(data, children) -> x`.
 
-    `data` belongs to the structure, so it must be hashable and comparable. `flatten_with_keys`, which gives pairs of key and
-    child, lets paths name the children.
+    `data` belongs to the structure, so it must be hashable and comparable. `flatten_with_keys`, which gives pairs of
+    key and child, lets paths name the children.
     """
     def apart(x: T) -> tuple[Any, ...]:
         if flatten_with_keys is None:
@@ -238,9 +243,8 @@ def register_pytree_node(cls: type[T], flatten: Callable[[T], tuple[Iterable[Any
     optree.register_pytree_node(cls, apart, unflatten, namespace=_NAMESPACE)
 
 
-def register_pytree_with_keys(cls: type[T], flatten_with_keys: Callable[[T], tuple[Iterable[tuple[Any, Any]], Hashable]],
-                              unflatten: Callable[[Any, Iterable[Any]], T],
-                              flatten: Callable[[T], tuple[Iterable[Any], Hashable]] | None = None) -> None:
+def register_pytree_with_keys(cls: type[T], flatten_with_keys: FlattenWithKeys[T], unflatten: Unflatten[T],
+                              flatten: Flatten[T] | None = None) -> None:
     """As `register_pytree_node`, for a class whose children have names."""
     register_pytree_node(cls, flatten, unflatten, flatten_with_keys)
 
@@ -271,12 +275,13 @@ def register_dataclass(cls: type[T] | None = None, data_fields: Sequence[str] | 
     decorator, with or without arguments.
     """
     if cls is None:
-        return functools.partial(register_dataclass, data_fields=data_fields, meta_fields=meta_fields, drop_fields=drop_fields)
+        return functools.partial(register_dataclass, data_fields=data_fields, meta_fields=meta_fields,
+                                 drop_fields=drop_fields)
     if (data_fields is None) != (meta_fields is None):
         raise TypeError('register_dataclass takes data_fields and meta_fields together, or neither')
     if data_fields is None:
         if not dataclasses.is_dataclass(cls):
-            raise TypeError(f'register_dataclass needs data_fields and meta_fields for {cls.__name__}, which is no dataclass')
+            raise TypeError(f'{cls.__name__} is no dataclass: register_dataclass needs data_fields and meta_fields')
         fields = [f for f in dataclasses.fields(cls) if f.init and f.name not in drop_fields]
         meta_fields = [f.name for f in fields if f.metadata.get('static', False)]
         data_fields = [f.name for f in fields if f.name not in meta_fields]

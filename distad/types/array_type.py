@@ -6,8 +6,9 @@
     float32[4,2]{R:X}     reduced: copies whose cotangents are summands   R
     float32[4]{V:X}       varying: each rank along X has its own value    V, on Manual axes only
 
-A type is valid from birth: axes known and in one state each, dimensions divisible. Types are made all the time and compared
-even more often, so they are interned (equal types are almost always one object) and carry their hash and their text.
+A type is valid from birth: axes known and in one state each, dimensions divisible. Types are made all the time and
+compared even more often, so they are interned (equal types are almost always one object) and carry their hash and
+their text.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ class ArrayType:
     """The type of an array: `ArrayType((8, 4), 'float32', sharding=NamedSharding(mesh, P('X')))`.
 
     `partitions` are the mesh axes of each dimension, as tuples; `unreduced`, `reduced` and `varying` are sets of axes;
-    `kind` says whether unreduced pieces make up the value by sum, max or min. `weak_type` marks a dtype that came from
-    a Python number and gives way in promotion.
+    `kind` says whether unreduced pieces make up the value by sum, max or min; `local_shape` is the shape of the block
+    that one rank holds. `weak_type` marks a dtype that came from a Python number and gives way in promotion.
     """
 
-    __slots__ = ('shape', 'dtype', 'weak_type', 'sharding', 'varying', 'mesh', 'partitions', 'unreduced', 'reduced', 'kind',
-                 '_hash', '_text', '_short', '__weakref__')
+    __slots__ = ('shape', 'dtype', 'weak_type', 'sharding', 'varying', 'mesh', 'partitions', 'unreduced', 'reduced',
+                 'kind', 'local_shape', '_hash', '_text', '_short', '__weakref__')
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -62,9 +63,10 @@ class ArrayType:
     unreduced: frozenset[str]
     reduced: frozenset[str]
     kind: str
+    local_shape: tuple[int, ...]
 
-    def __new__(cls, shape: Iterable[int], dtype: Any, *, weak_type: bool = False, sharding: NamedSharding | None = None,
-                varying: Iterable[str] = NO_AXES) -> ArrayType:
+    def __new__(cls, shape: Iterable[int], dtype: Any, *, weak_type: bool = False,
+                sharding: NamedSharding | None = None, varying: Iterable[str] = NO_AXES) -> ArrayType:
         sharding = REPLICATED if sharding is None else sharding
         shape = tuple(map(operator.index, shape))
         return _intern(shape, np.dtype(dtype), bool(weak_type), sharding.mesh.abstract_mesh,
@@ -100,11 +102,6 @@ class ArrayType:
     @property
     def spec(self) -> P:
         return self.sharding.spec
-
-    @property
-    def local_shape(self) -> tuple[int, ...]:
-        """The shape of the block that one rank holds."""
-        return block_shape(self.mesh, self.partitions, self.shape)
 
     @property
     def local_bytes(self) -> int:
@@ -200,9 +197,10 @@ def _intern(shape: tuple[int, ...], dtype: np.dtype, weak_type: bool, mesh: Abst
     spec = sharding.spec
     _check_manual(mesh, spec, varying)
     t = object.__new__(ArrayType)
-    fields = {'shape': shape, 'dtype': dtype, 'weak_type': weak_type, 'sharding': sharding, 'varying': varying, 'mesh': mesh,
-              'partitions': spec.axes, 'unreduced': spec.unreduced, 'reduced': spec.reduced,
+    fields = {'shape': shape, 'dtype': dtype, 'weak_type': weak_type, 'sharding': sharding, 'varying': varying,
+              'mesh': mesh, 'partitions': spec.axes, 'unreduced': spec.unreduced, 'reduced': spec.reduced,
               'kind': 'sum' if spec.unreduced_kind is None else spec.unreduced_kind.name,
+              'local_shape': block_shape(mesh, spec.axes, shape),
               '_hash': hash((shape, dtype, weak_type, sharding, varying))}
     for field, value in fields.items():
         object.__setattr__(t, field, value)
@@ -230,7 +228,8 @@ def _check_manual(mesh: AbstractMesh, spec: P, varying: frozenset[str]) -> None:
 
 def _body_text(t: ArrayType) -> str:
     """All of the printed type but the dtype: '[8@X,4]{U:Y}'."""
-    dims = ','.join(f'{n}@{_axes_text(names)}' if names else str(n) for n, names in zip(t.shape, t.partitions, strict=True))
+    dims = ','.join(f'{n}@{_axes_text(names)}' if names else str(n)
+                    for n, names in zip(t.shape, t.partitions, strict=True))
     letter = 'U' if t.kind == 'sum' else f'U_{t.kind}'
     states = [f'{state}:{_axes_text(t.mesh.in_order(axes))}'
               for state, axes in (('V', t.varying), (letter, t.unreduced), ('R', t.reduced)) if axes]

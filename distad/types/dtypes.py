@@ -1,8 +1,9 @@
 """Dtypes: names, short names, and which dtype two operands meet in.
 
-Promotion is the join of a lattice, drawn below as chains. Python numbers enter it not as dtypes but as the kinds `i*`, `f*`
-and `c*`, which lie *below* the dtypes of their kind: that is why `x + 1.5` keeps the dtype of a float32 or bfloat16 `x`
-and yet turns an integer `x` into a float. A join that ends on a kind takes the default dtype of that kind and stays weak.
+Promotion is the join of a lattice, drawn below as chains. Python numbers enter it not as dtypes but as the kinds `i*`,
+`f*` and `c*`, which lie *below* the dtypes of their kind: that is why `x + 1.5` keeps the dtype of a float32 or
+bfloat16 `x` and yet turns an integer `x` into a float. A join that ends on a kind takes the default dtype of that kind
+and stays weak.
 """
 
 from __future__ import annotations
@@ -48,8 +49,15 @@ def short_name(dtype: Any) -> str:
 
 def canonical(dtype: Any) -> DType:
     """The dtype that an array of this dtype has: 64-bit types become 32-bit ones unless `enable_x64` is on."""
-    dtype = np.dtype(dtype)
-    return dtype if config.enable_x64 else _NARROW.get(dtype, dtype)
+    return _canonical(np.dtype(dtype), config.enable_x64)
+
+
+@lru_cache(maxsize=256)
+def _canonical(dtype: DType, x64: bool) -> DType:
+    native = dtype.newbyteorder('=') if dtype.kind in 'iufc' else dtype
+    if native not in (KEY, float0) and native.name not in _ABOVE:
+        raise TypeError(f'arrays hold booleans, integers, floats, complex numbers or keys, not dtype {native}')
+    return native if x64 else _NARROW.get(native, native)
 
 
 def is_float(dtype: Any) -> bool:

@@ -57,20 +57,22 @@ class Device:
 class _Axes:
     """What both kinds of mesh say of their axes. Immutable; equal when all that it holds is equal."""
 
-    __slots__ = ('axis_sizes', 'axis_names', 'axis_types', '_hash')
+    __slots__ = ('axis_sizes', 'axis_names', 'axis_types', 'shape', '_hash')
 
     axis_sizes: tuple[int, ...]
     axis_names: tuple[str, ...]
     axis_types: tuple[AxisType, ...]
+    shape: OrderedDict[str, int]
 
-    def _hold(self, sizes: Iterable[int], names: str | Iterable[str], types: AxisType | Iterable[AxisType] | None) -> None:
+    def _hold(self, sizes: Iterable[int], names: str | Iterable[str],
+              types: AxisType | Iterable[AxisType] | None) -> None:
         sizes = tuple(int(size) for size in sizes)
         names = (names,) if isinstance(names, str) else tuple(names)
         if types is None:
             types = AxisType.Explicit
         types = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
         if len(sizes) != len(names):
-            raise ValueError(f'a mesh needs one name per axis: the sizes {sizes} are {len(sizes)}, the names {names} {len(names)}')
+            raise ValueError(f'a mesh needs one name per axis, but the sizes are {sizes} and the names {names}')
         if len(types) != len(names):
             raise ValueError(f'a mesh needs one axis type per axis: the axes are {names}, the types {types}')
         if len(set(names)) != len(names):
@@ -79,16 +81,13 @@ class _Axes:
         set_field(self, 'axis_sizes', sizes)
         set_field(self, 'axis_names', names)
         set_field(self, 'axis_types', types)
+        set_field(self, 'shape', OrderedDict(zip(names, sizes, strict=True)))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f'a {type(self).__name__} does not change; make another one')
 
     def __hash__(self) -> int:
         return self._hash
-
-    @property
-    def shape(self) -> OrderedDict[str, int]:
-        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
 
     @property
     def shape_tuple(self) -> tuple[tuple[str, int], ...]:
@@ -120,7 +119,7 @@ class _Axes:
     def axis_size(self, axes: str | Iterable[str]) -> int:
         """The number of ranks along an axis, or along several together."""
         names = (axes,) if isinstance(axes, str) else axes
-        return math.prod(self.axis_sizes[self.axis_names.index(name)] for name in names)
+        return math.prod(self.shape[name] for name in names)
 
     def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
         """The given axes in the order of the mesh, which is the order they are printed in."""

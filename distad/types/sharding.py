@@ -1,13 +1,12 @@
 """NamedSharding: a spec on a mesh; and the one place that checks whether mesh, spec and shape fit together.
 
-The mesh gives the names their sizes, so this is where an unknown axis, an axis on two dimensions, a spec longer than the
-shape and a dimension that does not divide are found. Whoever makes a placement calls `array_sharding` or makes an
+The mesh gives the names their sizes, so this is where an unknown axis, an axis on two dimensions, a spec longer than
+the shape and a dimension that does not divide are found. Whoever makes a placement calls `array_sharding` or makes an
 `ArrayType`, which calls it.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from distad.errors import DuplicateSpecError, IndivisibleError
@@ -79,7 +78,7 @@ class NamedSharding:
 
 
 def array_sharding(mesh: Mesh | AbstractMesh, spec: P, shape: tuple[int, ...]) -> NamedSharding:
-    """The sharding of an array of this shape, as its type holds it: checked, abstract, the spec as long as the shape."""
+    """The sharding of an array of this shape as its type holds it: checked, abstract, one entry per dimension."""
     check_axes(mesh, spec)
     check_shape(mesh, spec, shape)
     return NamedSharding(mesh.abstract_mesh, pad(spec, len(shape)))
@@ -91,11 +90,11 @@ def pad(spec: P, ndim: int) -> P:
     return spec if missing <= 0 else spec.update(partitions=spec.partitions + (None,) * missing)
 
 
-def block_shape(mesh: Mesh | AbstractMesh, axes: tuple[tuple[str, ...], ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def block_shape(mesh: Mesh | AbstractMesh, axes: tuple[tuple[str, ...], ...],
+                shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a rank's block, for dimensions that divide."""
-    sizes = mesh.shape
-    factors = [math.prod(sizes[name] for name in names) for names in axes]
-    return tuple(n // f for n, f in zip(shape, factors, strict=False)) + shape[len(factors):]
+    head, tail = shape[:len(axes)], shape[len(axes):]
+    return tuple(n // mesh.axis_size(names) for n, names in zip(head, axes, strict=True)) + tail
 
 
 def check_axes(mesh: Mesh | AbstractMesh, spec: P) -> None:
@@ -118,7 +117,7 @@ def _check_known(mesh: Mesh | AbstractMesh, spec: P, name: Any) -> None:
     if name in mesh.axis_names:
         return
     if mesh.empty:
-        raise ValueError(f'{spec} names mesh axis {name!r}, but there is no mesh; set one with set_mesh(make_mesh(...))')
+        raise ValueError(f'{spec} names mesh axis {name!r}, but no mesh is in use; set_mesh(make_mesh(...)) makes one')
     known = ', '.join(f'{n!r} (size {size})' for n, size in mesh.shape_tuple)
     raise ValueError(f'{spec} names mesh axis {name!r}, which is not found in the mesh; its axes are {known}')
 
@@ -128,16 +127,15 @@ def check_shape(mesh: Mesh | AbstractMesh, spec: P, shape: tuple[int, ...]) -> N
     if len(spec) > len(shape):
         raise ValueError(f'{spec} has {len(spec)} entries, but the shape {shape} has {len(shape)} dimensions; '
                          'a spec has at most one entry per dimension')
-    sizes = mesh.shape
     for dim, names in enumerate(spec.axes):
         if UNCONSTRAINED in names:
             raise ValueError(f'{spec} leaves dimension {dim} unconstrained, but a type says how each dimension lies')
-        parts = math.prod(sizes[name] for name in names)
-        if shape[dim] % parts:
-            axes = ' * '.join(f'{name} ({sizes[name]})' for name in names)
+        parts, size = mesh.axis_size(names), shape[dim]
+        if size % parts:
+            axes = ' * '.join(f'{name} (size {mesh.shape[name]})' for name in names)
             raise IndivisibleError(
-                f'dimension {dim} of shape {shape} has size {shape[dim]}, which is not divisible by the {parts} ranks along '
-                f'mesh axis {axes} in {spec}; pad it to {-(-shape[dim] // parts) * parts}, or leave the dimension unsplit')
+                f'dimension {dim} of shape {shape} has size {size}, which is not evenly divisible into {parts} parts '
+                f'along mesh axis {axes}, as {spec} asks; pad it to {size + -size % parts} or leave it unsplit')
 
 
 REPLICATED = NamedSharding(EMPTY_MESH, P())

@@ -5,8 +5,8 @@
     P(None, unreduced={'X'})        the ranks along X hold summands
     P(None, reduced={'X'})          the ranks along X hold copies whose cotangents are summands
 
-A spec knows neither mesh nor shape, so it checks only itself; `NamedSharding` brings the mesh in, `ArrayType` the shape.
-Equal specs are one object, which makes comparing them free.
+A spec knows neither mesh nor shape, so it checks only itself; `NamedSharding` brings in the mesh and
+`ArrayType` the shape. Equal specs are one object, which makes comparing them free.
 """
 
 from __future__ import annotations
@@ -90,12 +90,10 @@ class P:
 
     def update(self, **changes: Any) -> P:
         """The same spec with some of partitions, unreduced, reduced and unreduced_kind replaced."""
-        partitions = changes.pop('partitions', self.partitions)
-        if 'unreduced' not in changes:
-            changes.setdefault('unreduced_kind', self.unreduced_kind)
-        elif changes['unreduced'] and self.unreduced:
-            changes.setdefault('unreduced_kind', self.unreduced_kind)
-        return P(*partitions, **{'unreduced': self.unreduced, 'reduced': self.reduced, **changes})
+        fields = {'partitions': self.partitions, 'unreduced': self.unreduced, 'reduced': self.reduced} | changes
+        if fields['unreduced']:
+            fields.setdefault('unreduced_kind', self.unreduced_kind)
+        return P(*fields.pop('partitions'), **fields)
 
     def __len__(self) -> int:
         return len(self.partitions)
@@ -154,13 +152,11 @@ PartitionSpec = P
 
 def _entry(partition: Any) -> Any:
     """The canonical form of one entry: None, a name, or a tuple of two or more names."""
-    if partition is None or partition is UNCONSTRAINED or partition == '':
-        return None if partition is not UNCONSTRAINED else partition
     if not isinstance(partition, (tuple, list)):
-        return partition
+        return None if partition == '' else partition
     for name in partition:
         if isinstance(name, (tuple, list)):
-            raise ValueError(f'an entry of a PartitionSpec is a flat tuple of axis names, but {partition!r} holds {name!r}')
+            raise ValueError(f'an entry of a PartitionSpec is None, a name or a flat tuple of names, not {partition!r}')
     if len(partition) < 2:
         return partition[0] if partition else None
     return tuple(partition)
