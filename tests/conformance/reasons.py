@@ -1,0 +1,132 @@
+"""Where the library answers otherwise than the record, and why.
+
+The record is JAX's.  The library refuses what has a wrong value, refuses what is a choice of the user's, and accepts
+what JAX refuses only because it lacks a rule or is strict, where a free cast gives the one meaning.  A reason lets an
+answer differ in one way:
+
+    accepts    gives a value where JAX raises            (the value and the gradient are checked by the reference)
+    refuses    raises where JAX gives a value
+    class      raises another class than JAX
+    type       gives another type than JAX               (the value is checked)
+    python     gives another Python value than JAX
+    collectives  sends more than JAX
+
+No reason lets a wrong value pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.conformance.cases import Case
+
+CLEAN = ('ShardingTypeError', 'DuplicateSpecError', 'ForbiddenCollectiveError', 'ValueError', 'TypeError',
+         'NotImplementedError', 'RuntimeError')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    text: str
+    allows: tuple[str, ...]
+    applies: Callable[[Case], bool]
+
+
+def kinds(*names: str) -> Callable[[Case], bool]:
+    """The case, or its gradient, was refused by JAX for one of these reasons."""
+    return lambda case: case.get('error_kind') in names
+
+
+def ids(*names: str) -> Callable[[Case], bool]:
+    return lambda case: case['id'] in names
+
+
+def expr(pattern: str) -> Callable[[Case], bool]:
+    return lambda case: re.search(pattern, case.get('expr', '')) is not None
+
+
+def both(*conditions: Callable[[Case], bool]) -> Callable[[Case], bool]:
+    return lambda case: all(condition(case) for condition in conditions)
+
+
+def one_unreduced(case: Case) -> bool:
+    """Exactly one operand is unreduced: with the others cast to reduced, a product is linear in it."""
+    return sum(bool(arg['unreduced']) for arg in case['args']) == 1
+
+
+def replicated_beside(case: Case) -> bool:
+    """The operands agree per dimension but for replicated ones, and all are unreduced over the same axes."""
+    used = [arg for arg in case['args'] if arg['dtype'] != 'bool' and not arg['dtype'].startswith('int')]
+    return len({tuple(sorted(arg['unreduced'])) for arg in used}) <= 1 and not _unlike(used)
+
+
+def _unlike(args: list[Case]) -> bool:
+    rank = max((len(arg['spec']) for arg in args), default=0)
+    padded = [[None] * (rank - len(arg['spec'])) + arg['spec'] for arg in args]
+    return any(len({tuple(axes) for axes in dim if axes}) > 1 for dim in zip(*padded))
+
+
+REASONS = (
+    Reason(
+        text='JAX lacks a rule: the right value, or a refusal of any class',
+        allows=('accepts', 'class'),
+        applies=lambda case: case.get('error') == 'NotImplementedError' or kinds(
+            'ur-rule-missing', 'jax-internal-cannot-handle-ur', 'jax-internal-assert', 'read-of-unreduced', 'other',
+            'cotangent-type-mismatch')(case),
+    ),
+    Reason(
+        text='replicated casts to reduced for free, and a slice of a reduced array is sharded for free',
+        allows=('accepts',),
+        applies=kinds('replicated-with-reduced', 'sharded-with-reduced', 'reduced-axes-differ'),
+    ),
+    Reason(
+        text='a product with one unreduced operand is linear in it: the other operands cast to reduced for free',
+        allows=('accepts',),
+        applies=both(kinds('unreduced-times-not-reduced', 'dot-of-unreduced', 'sharded-with-reduced'), one_unreduced),
+    ),
+    Reason(
+        text='real, imag and conj are linear, so they pass an unreduced array through',
+        allows=('accepts',),
+        applies=both(kinds('nonlinear-of-unreduced'), expr(r'\b(real|imag|conj|conjugate)\b')),
+    ),
+    Reason(
+        text='a replicated operand beside a sharded or reduced one is sliced or cast for free',
+        allows=('accepts',),
+        applies=both(kinds('concat-spec-mismatch', 'select-case-spec-mismatch', 'select-which-spec-mismatch',
+                           'dus-spec-mismatch', 'dot-batch-spec-mismatch', 'index-ur'), replicated_beside),
+    ),
+    Reason(
+        text='asking for an unreduced product where one side is whole on the axis: the whole side is sliced for free',
+        allows=('accepts',),
+        applies=kinds('dot-unreduced-out-needs-equal-contraction-specs',
+                      'dot-unreduced-out-axes-differ-from-contraction'),
+    ),
+    Reason(
+        text='asking for a reduced result is a free cast of the replicated one',
+        allows=('accepts',),
+        applies=kinds('out-sharding-reduced', 'reshape-out-sharding-ur-mismatch'),
+    ),
+    Reason(
+        text="a refusal for reasons of sharding is a ShardingTypeError, also where JAX's comes from deeper down",
+        allows=('class',),
+        applies=kinds('div-by-unreduced', 'unreduced-kind', 'unreduced-times-not-reduced', 'sharding-assert',
+                      'broadcast-out-sharding-mismatch', 'reshape-out-sharding-ur-mismatch', 'out-sharding-reduced',
+                      'dot-batch-spec-mismatch', 'repeat-ambiguous'),
+    ),
+    Reason(
+        text="JAX's value is wrong, or can't be had: the right one, or a refusal",
+        allows=('refuses',),
+        applies=lambda case: any(flag in case for flag in ('jax_wrong_value', 'run_error', 'eager_error')),
+    ),
+    Reason(
+        text="ones and full of an unreduced type lie on one rank, not on each (JAX's value is n times too large)",
+        allows=('python', 'refuses'),
+        applies=ids('pieces-025', 'pieces-026'),
+    ),
+)
+
+
+def find(case: Case, way: str) -> str | None:
+    """The text of the first reason that lets this case differ in this way."""
+    return next((reason.text for reason in REASONS if way in reason.allows and reason.applies(case)), None)

@@ -1,0 +1,38 @@
+"""Which recorded cases the tests run: the groups that are built, without what they need of groups that are not.
+
+The command line runs every group; the tests run these.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.conformance.cases import Case, explicit
+
+GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pairs2', 'binary_scalar', 'broadcasting',
+          'dtype', 'dtype_x64', 'reshard', 'device_put', 'reshape', 'transpose', 'broadcast', 'concat', 'split',
+          'slice', 'select', 'reduce', 'reduce_out', 'dot', 'einsum', 'control_flow', 'random', 'grad', 'mesh_shapes',
+          'programs')
+
+# What belongs to later groups, by the text of the expression or program.
+LATER = re.compile(
+    r'jac(rev|fwd)|hessian|vmap|while_loop|fori_loop|lax\.(map|cond|switch)|checkpoint|custom_[jv][jv]p'
+    r'|\.at\[|\[b\]|embed\[|table\[|take|array\(\[|\[0, 2\]|dynamic_|one_hot'
+    r'|sort|median|cumsum|permutation|jnp\.(cov|trace)|conv|linalg\.(?!norm)'
+)
+
+
+def selected(case: Case) -> bool:
+    """Whether the tests run this case."""
+    text = case.get('expr') or case['source']
+    return case['group'] in GROUPS and not LATER.search(text)
+
+
+def chunks(size: int) -> dict[str, list[Case]]:
+    """The selected cases in chunks of one group each: 'unary-0', 'unary-1', ..."""
+    named: dict[str, list[Case]] = {}
+    for group in GROUPS:
+        cases = [case for case in explicit() if case['group'] == group and selected(case)]
+        for start in range(0, len(cases), size):
+            named[f'{group}-{start // size}'] = cases[start : start + size]
+    return named
