@@ -61,18 +61,14 @@ SWITCHES: dict[str, Switch] = {
 class Config:
     """The values of the switches. Attributes read; `update` sets; `override` sets for a while."""
 
-    __slots__ = ('_values',)
-
     def __init__(self) -> None:
-        values = {}
+        # Plain attributes under the short names: every operation reads one.
         for name, switch in SWITCHES.items():
             text = os.environ.get(switch.variable) if switch.variable else None
-            values[name] = switch.default if text is None else switch.parse(text)
-        object.__setattr__(self, '_values', values)
+            vars(self)[name] = switch.default if text is None else switch.parse(text)
 
     def __getattr__(self, name: str) -> Any:
-        known = _known(name)
-        return self._values[known]
+        return vars(self)[_known(name)]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f'config.{name} is read here and set by config.update({name!r}, {value!r})')
@@ -80,18 +76,18 @@ class Config:
     def update(self, name: str, value: Any) -> None:
         """Set a switch. On all ranks alike: programs are traced under it."""
         known = _known(name)
-        self._values[known] = SWITCHES[known].parse(value)
+        vars(self)[known] = SWITCHES[known].parse(value)
 
     @contextmanager
     def override(self, **values: Any) -> Iterator[None]:
         """Set switches for the length of a `with` block."""
-        before = dict(self._values)
+        before = dict(vars(self))
         try:
             for name, value in values.items():
                 self.update(name, value)
             yield
         finally:
-            self._values.update(before)
+            vars(self).update(before)
 
 
 def _known(name: str) -> str:
