@@ -106,11 +106,10 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING,
 
 
 def transpose(outer: PyTreeDef, inner: PyTreeDef | None, tree: Any) -> Any:
-    """A tree of trees turned inside out: `outer` structures become leaves' structures of `inner`."""
-    if inner is None:
-        first = outer.flatten_up_to(tree)[0]
-        inner = structure(first)
-    columns = [inner.flatten_up_to(branch) for branch in outer.flatten_up_to(tree)]
+    """A tree turned inside out: an `outer` of `inner`s becomes an `inner` of `outer`s."""
+    branches = outer.flatten_up_to(tree)
+    inner = structure(branches[0]) if inner is None else inner
+    columns = [inner.flatten_up_to(branch) for branch in branches]
     return inner.unflatten([outer.unflatten(list(row)) for row in zip(*columns, strict=True)])
 
 
@@ -202,9 +201,9 @@ def _one_level(tree: Any) -> Any:
 
 def _form(node: Any, level: Any) -> tuple[Any, ...]:
     """What two nodes must share to match: any dict matches any other, a registered class has to agree in its data."""
-    if isinstance(node, dict):
-        return dict, set(level.entries)
-    return level.type, len(level.children), level.metadata if level.kind == optree.PyTreeKind.CUSTOM else None
+    if level.kind == optree.PyTreeKind.CUSTOM:
+        return level.type, len(level.children), level.metadata
+    return (dict, set(level.entries)) if isinstance(node, dict) else (level.type, len(level.children))
 
 
 def _describe(node: Any, level: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -110,8 +111,10 @@ def _above() -> dict[str, frozenset[str]]:
     covers: dict[str, set[str]] = {}
     for chain in _CHAINS:
         nodes = chain.split()
-        for low, high in zip(nodes, nodes[1:] + [''], strict=True):
-            covers.setdefault(low, set()).update({high} - {''})
+        for node in nodes:
+            covers.setdefault(node, set())
+        for low, high in pairwise(nodes):
+            covers[low].add(high)
 
     def reach(node: str) -> frozenset[str]:
         return frozenset({node}).union(*(reach(high) for high in covers[node]))
@@ -125,8 +128,7 @@ _BY_ABOVE = {above: node for node, above in _ABOVE.items()}
 
 
 def _default(kind: str) -> DType:
-    wide = {'i*': np.int64, 'f*': np.float64, 'c*': np.complex128}[kind]
-    return canonical(wide)
+    return canonical({'i*': np.int64, 'f*': np.float64, 'c*': np.complex128}[kind])
 
 
 def promote(*operands: tuple[DType, bool]) -> tuple[DType, bool]:
@@ -143,7 +145,7 @@ def _promote(operands: frozenset[tuple[DType, bool]], x64: bool) -> tuple[DType,
     if len(dtypes) == 1:
         dtype = dtypes.pop()
         return dtype, weak and dtype != bool_
-    # Among weak operands alone the dtypes decide, as there is no other one to give way to.
+    # Among weak operands alone the dtypes decide: there is no other one to give way to.
     nodes = {_node(canonical(dtype), weak_one and not weak) for dtype, weak_one in operands}
     joined = _BY_ABOVE[frozenset.intersection(*(_ABOVE[node] for node in nodes))]
     is_kind = joined.endswith('*')
