@@ -24,7 +24,7 @@ import time
 from tests.conformance.cases import Case, explicit
 from tests.conformance.harness import fits
 from tests.conformance.judge import Verdict, check
-from tests.conformance.ranks import is_first, world_size
+from tests.conformance.ranks import is_first, watch, world_size
 from tests.conformance.report import by_reason, causes, describe
 from tests.conformance.selection import selected
 
@@ -33,6 +33,7 @@ Checked = list[tuple[Case, Verdict]]
 
 def main() -> int:
     options = _options()
+    watch()
     groups = collections.Counter(case['group'] for case in explicit())
     unknown = [name for name in options.groups if name not in groups]
     if unknown:

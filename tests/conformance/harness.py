@@ -27,7 +27,7 @@ import distad.numpy as jnp
 from distad import lax
 from distad.runtime import recorder
 from tests.conformance.cases import INEXACT, Case, Placed, blocks, cotangent_value, input_value, mesh_size
-from tests.conformance.ranks import exchange, world_size
+from tests.conformance.ranks import LOST, alarm, exchange, world_size
 
 PYTHON_GROUPS = ('typeof', 'pspec', 'pieces', 'jaxpr')
 CotangentKind = str  # 'ones' or 'mod7'
@@ -51,11 +51,15 @@ Trial = dict[str, Outcome]
 
 def run(case: Case, *, jit: bool) -> dict[str, Outcome]:
     """Run all phases of a case and return what all ranks saw together.  Collective over all ranks."""
+    trial: Trial = {}
     try:
-        trial = _run_here(case, jit)
+        _run_here(case, jit, trial)
+    except LOST as error:
+        alarm()
+        trial['waiting'] = _failed(error)
     except Exception as error:  # the inputs could not be made: a failure of the case, not of the run
-        trial = {'inputs': _failed(error)}
-    every = exchange(trial)
+        trial['inputs'] = _failed(error)
+    every = exchange(case['id'], trial)
     phases = sorted({phase for seen in every for phase in seen})
     listing = 'addressable_shards' in case.get('expr', '')
     return {phase: _merge(phase, [seen.get(phase) for seen in every], listing) for phase in phases}
@@ -66,6 +70,11 @@ def chosen_for_jit(case: Case) -> bool:
     return zlib.crc32(case['id'].encode()) % 4 == 0
 
 
+def here(case: Case) -> bool:
+    """Whether the tests run the case in a launch of this size: all where the mesh fits exactly, some with ranks to spare."""
+    return mesh_size(case) == world_size() or fits(case) and zlib.crc32(case['id'].encode()) % 8 == 1
+
+
 def fits(case: Case) -> bool:
     """Whether this launch has enough ranks for the case's mesh."""
     return mesh_size(case) <= world_size()
@@ -74,13 +83,13 @@ def fits(case: Case) -> bool:
 # ---- phases
 
 
-def _run_here(case: Case, jit: bool) -> Trial:
+def _run_here(case: Case, jit: bool, trial: Trial) -> None:
     with _double_precision(case.get('x64', False)), jax.set_mesh(_mesh(_key(case['mesh']))):
         function = _function(case)
         placed = [Placed.of_arg(arg) for arg in case['args']]
         args = _arguments(case, placed, case['mesh'])
         keep = case['group'] in PYTHON_GROUPS or 'py' in case
-        trial = {'eager': _observe(lambda: function(*args), keep)}
+        trial['eager'] = _observe(lambda: function(*args), keep)
         if jit and not keep:
             trial['jit'] = _observe(lambda: jax.jit(function)(*args))
         worked = not trial['eager'].error and not keep
@@ -95,7 +104,6 @@ def _run_here(case: Case, jit: bool) -> Trial:
         if 'grad mod7' in trial and not trial['grad mod7'].error and 'ct_values_mod7' not in case.get('grad', {}):
             trial['reference grad'] = _reference(
                 case, lambda args, mesh: _observe_gradient(function, args, 'mod7', mesh))
-    return trial
 
 
 def _observe(call: Callable[[], Any], keep: bool = False) -> Outcome:
@@ -103,6 +111,8 @@ def _observe(call: Callable[[], Any], keep: bool = False) -> Outcome:
         with recorder.count() as counted:
             out = call()
         return _result([] if keep else jax.tree.leaves(out), dict(counted.by_op), out if keep else None)
+    except LOST:
+        raise
     except Exception as error:
         return _failed(error)
 
@@ -130,6 +140,8 @@ def _observe_gradient(function: Callable, args: Sequence[Any], kind: CotangentKi
             back = jax.jit(pull)(inexact, cotangents) if jit else pullback(cotangents)
         total = dict(counted.by_op) if jit else _add(forward.by_op, counted.by_op)
         return _result(list(back), total)
+    except LOST:
+        raise
     except Exception as error:
         return _failed(error)
 
@@ -150,7 +162,7 @@ def _result(leaves: list[Any], collectives: dict[str, int], python: Any = None) 
                    python=python, collectives=collectives)
 
 
-def _failed(error: Exception) -> Outcome:
+def _failed(error: BaseException) -> Outcome:
     return Outcome(error=tuple(kind.__name__ for kind in type(error).__mro__), message=str(error))
 
 

@@ -47,6 +47,8 @@ def judge(case: Case, trial: Trial) -> Verdict:
     odd = [outcome.disagreement for outcome in trial.values() if outcome.disagreement]
     if odd:
         verdict.problems += odd
+    elif 'waiting' in trial:
+        verdict.problems.append(f"a collective did not end: {_said(trial['waiting'])}")
     elif 'inputs' in trial:
         verdict.problems.append(f"the inputs could not be made: {_said(trial['inputs'])}")
     else:

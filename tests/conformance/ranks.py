@@ -1,13 +1,14 @@
-"""How the ranks tell one another what they saw: over the library's control plane, which counts no collectives."""
+"""How the ranks tell one another what they saw: as the tests do, past the collectives that are counted."""
 
 from __future__ import annotations
 
-import functools
-import pickle
 from typing import Any
 
-import distad as jax
-from distad.runtime import collectives, mpi
+from distad.errors import ClusterError
+from distad.runtime import mpi
+from distad.testing.agreement import WaitedInVainError, all_ranks
+
+LOST = (ClusterError, WaitedInVainError)  # this rank can't go on with what it does: some other rank does something else
 
 
 def world_size() -> int:
@@ -18,13 +19,16 @@ def is_first() -> bool:
     return mpi.rank() == 0
 
 
-@functools.cache
-def _world() -> Any:
-    return mpi.group(jax.make_mesh((mpi.size(),), ('world',)), ('world',))
+def watch() -> None:
+    """Let no rank wait in a collective that the others have passed by.  (Under pytest the plugin sees to it.)"""
+    mpi.watch(all_ranks().check)
 
 
-def exchange(value: Any) -> list[Any]:
+def alarm() -> None:
+    """Tell the others that this rank is lost, so that all begin the next step with fresh communicators."""
+    all_ranks().alarm()
+
+
+def exchange(step: str, value: Any) -> list[Any]:
     """Every rank's value, in the order of ranks.  Collective over all ranks."""
-    if mpi.size() == 1:
-        return [value]
-    return [pickle.loads(data) for data in collectives.agree(_world(), pickle.dumps(value))]
+    return all_ranks().agree(step, value)
