@@ -71,7 +71,7 @@ def chosen_for_jit(case: Case) -> bool:
 
 
 def here(case: Case) -> bool:
-    """Whether the tests run the case in a launch of this size: all where the mesh fits exactly, some with ranks to spare."""
+    """Whether the tests run the case in this launch: all whose mesh has its size, some that leave ranks to spare."""
     return mesh_size(case) == world_size() or fits(case) and zlib.crc32(case['id'].encode()) % 8 == 1
 
 
