@@ -36,20 +36,14 @@ class Record:
 class Ranks:
     """All ranks of the run, on a communicator of their own, and where this rank is."""
 
-    comm: Any
+    rank: int = field(default_factory=mpi.rank)
+    size: int = field(default_factory=mpi.size)
+    comm: Any  # None if there is one rank
     stderr: int  # a file descriptor that pytest does not capture
     deadline: float = float('inf')  # of the current test, as time.monotonic()
     alone_since: float | None = None
     alarmed: bool = False
     sent: list[Any] = field(default_factory=list)
-
-    @property
-    def rank(self) -> int:
-        return self.comm.rank
-
-    @property
-    def size(self) -> int:
-        return self.comm.size
 
     @property
     def others(self) -> list[int]:
@@ -89,13 +83,13 @@ class Ranks:
             steps = ', '.join(f"rank {r} in {record.step}" for r, record in enumerate(ordered))
             self.abort(f"the ranks are in different steps: {steps}", 3)
         if any(record.alarmed for record in ordered):
-            mpi.forget_groups()  # a collective may still be pending in one of them
+            mpi.reset()  # a collective may still be pending in one of the communicators
         return [record.content for record in ordered]
 
     def abort(self, text: str, status: int) -> None:
         """Ends all ranks."""
         os.write(self.stderr, f"\n{text}\n".encode())
-        self.comm.Abort(status)
+        mpi.abort(status)
 
     def _arrived(self, tag: int) -> list[int]:
         return [r for r in self.others if self.comm.Iprobe(source=r, tag=tag)]
@@ -113,7 +107,8 @@ class Ranks:
 @cache
 def all_ranks() -> Ranks:
     """The ranks of this run. Every rank makes the first call at the same point, while stderr is the terminal."""
-    return Ranks(comm=mpi.world().Dup(), stderr=os.dup(2))
+    comm = mpi.world().channel.comm
+    return Ranks(comm=comm and comm.Dup(), stderr=os.dup(2))
 
 
 def poll(done: Callable[[], bool]) -> None:

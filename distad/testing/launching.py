@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# A process that inherits these takes itself for a rank of the run that started it ...
-LAUNCHER = ('PMI', 'OMPI_', 'PRTE_', 'HYDI_', 'MPI_LOCAL')
-# ... but these are the user's word to Open MPI.
+from distad.runtime.launch import clean_environ
+
+# What the user, not the launcher, says to Open MPI.
 USER = ('OMPI_ALLOW_RUN_AS_ROOT', 'OMPI_MCA_rmaps_', 'PRTE_MCA_rmaps_')
 
 
@@ -25,6 +25,7 @@ def launch(program: str | Path | Sequence[str], n: int, *, env: Mapping[str, str
     that launches runs on one rank: `@pytest.mark.ranks(1)`.
     """
     started = time.time()
+    environment = clean_environ() | {name: value for name, value in os.environ.items() if name.startswith(USER)}
     with tempfile.TemporaryDirectory() as folder:
         if isinstance(program, str):
             script = Path(folder, 'script.py')
@@ -33,7 +34,7 @@ def launch(program: str | Path | Sequence[str], n: int, *, env: Mapping[str, str
         arguments = [str(program)] if isinstance(program, Path) else list(program)
         command = [mpirun(), '-n', str(n), sys.executable, *arguments]
         process = subprocess.Popen(
-            command, env=clean_environment() | dict(env or {}), cwd=cwd, stdin=subprocess.DEVNULL,
+            command, env=environment | dict(env or {}), cwd=cwd, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -53,11 +54,6 @@ def mpirun() -> str:
     if found is None:
         raise FileNotFoundError('there is no mpirun: install an MPI, or the extra of distad: pip install distad[mpich]')
     return found
-
-
-def clean_environment() -> dict[str, str]:
-    """This environment without what a launcher told this rank."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER) or name.startswith(USER)}
 
 
 def _end(process: subprocess.Popen[str]) -> tuple[str, str]:

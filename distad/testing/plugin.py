@@ -81,7 +81,7 @@ class Harness:
         self.elsewhere: Counter[int] = Counter()  # tests that belong to runs of another size
         self.uncollected: dict[str, str] = {}
         self.watchdog.start()
-        mpi.on_wait(ranks.check)
+        mpi.watch(ranks.check)
         quiet(config, ranks.rank)
 
     def pytest_report_header(self) -> str:

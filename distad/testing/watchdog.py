@@ -51,7 +51,7 @@ class Watchdog:
             self.ranks.comm.isend(stack, dest=0, tag=STACK)
             time.sleep(2 * PATIENCE)
             self.ranks.abort(f'rank {self.ranks.rank}, at the time-out of {self.test}:\n{stack}', 124)
-        stacks = {r: '  (no answer)\n' for r in range(self.ranks.size)} | {0: stack} | self._collect()
+        stacks = dict.fromkeys(range(self.ranks.size), '  (no answer)\n') | {0: stack} | self._collect()
         self.ranks.abort(f'TIME-OUT: {self.test} took more than {self.seconds:g} s. The ranks are here:\n'
                          + ''.join(f'rank {r}:\n{stack}' for r, stack in stacks.items()), 124)
 
