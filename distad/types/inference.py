@@ -32,16 +32,17 @@ class Linearity:
 
     `groups`: sets of operand positions. The op is linear in the operands of one group taken together (as `add` is in
     both), and in each group for itself when the others are held fixed (as `mul` is). Operands of no group are not
-    linear. `anywhere` stands for 'all operands are one group', whatever their number. `moves` says that elements
-    are moved only, never combined, so that max- and min-summands pass through as well.
+    linear. `anywhere` stands for 'all operands from the `skip`-th on are one group', whatever their number. `moves` says
+    that elements are moved only, never combined, so that max- and min-summands pass through as well.
     """
 
     groups: tuple[tuple[int, ...], ...] = ()
     anywhere: bool = False
+    skip: int = 0
     moves: bool = False
 
     def groups_of(self, count: int) -> tuple[tuple[int, ...], ...]:
-        return (tuple(range(count)),) if self.anywhere else self.groups
+        return (tuple(range(self.skip, count)),) if self.anywhere else self.groups
 
 
 NONLINEAR = Linearity()

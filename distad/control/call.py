@@ -1,0 +1,62 @@
+"""The primitive `jit`: a call of a program. Eagerly it runs compiled; in a program it is one equation with a program inside."""
+
+from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.dce import dce
+from distad.core.jaxpr import Equation, Jaxpr
+from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.trace import use_trace
+from distad.core.value import Linear, Zero
+from distad.transforms.linearize import LinearTrace, split_jaxpr
+from distad.transforms.programs import jvp_jaxpr, transpose_jaxpr
+from distad.transforms.stage import StageTrace
+
+
+def _kernel(place: Place, ins, outs, params):
+    return compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}jit({params['name']})/").run
+
+
+def _jvp(primals, tangents, *, jaxpr: Jaxpr, name: str):
+    active = tuple(t.__class__ is not Zero for t in tangents)
+    program, live = jvp_jaxpr(jaxpr, active)
+    made = call(*primals, *(t for t in tangents if t.__class__ is not Zero), jaxpr=program, name=name)
+    outs, given = made[:len(live)], iter(made[len(live):])
+    return outs, [next(given) if on else Zero(y.type.tangent()) for y, on in zip(outs, live, strict=True)]
+
+
+def _split(trace: LinearTrace, owned, args, params):
+    known, linear, out_unknown, _ = split_jaxpr(params['jaxpr'], owned)
+    with use_trace(trace.parent):
+        made = call(*(x for x, mine in zip(args, owned, strict=True) if not mine), jaxpr=known, name=params['name'])
+    count = len(out_unknown) - sum(out_unknown)
+    outs_known, residuals = iter(made[:count]), made[count:]
+    unknown_args = (x for x, mine in zip(args, owned, strict=True) if mine)
+    outs = iter(StageTrace.process(trace, call, (*residuals, *unknown_args), dict(params, jaxpr=linear)))
+    return [next(outs) if u else next(outs_known) for u in out_unknown]
+
+
+def _transpose(cts, *operands, jaxpr: Jaxpr, name: str):
+    linear = tuple(x.__class__ is Linear for x in operands)
+    given = tuple(ct.__class__ is not Zero for ct in cts)
+    program, live = transpose_jaxpr(jaxpr, linear, given)
+    made = iter(call(*(x for x in operands if x.__class__ is not Linear), *(ct for ct in cts if ct.__class__ is not Zero),
+                     jaxpr=program, name=name))
+    found = iter([next(made) if on else None for on in live])
+    return [next(found) if lin else None for lin in linear]
+
+
+def _prune(eqn: Equation, used: list[bool]) -> Equation:
+    jaxpr = dce(eqn.params['jaxpr'], used)
+    return Equation(primitive=call, ins=eqn.ins, outs=tuple(v for v, u in zip(eqn.outs, used, strict=True) if u),
+                    params=dict(eqn.params, jaxpr=jaxpr), path=eqn.path, source=eqn.source)
+
+
+call = Primitive(
+    'jit',
+    type=lambda *types, jaxpr, name: jaxpr.out_types,
+    kernel=_kernel,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=NoRule('vmap is not built yet'),
+    split=_split,
+    prune=_prune,
+    multiple=True)

@@ -1,0 +1,176 @@
+"""jit: trace once per types, agree with the other ranks, compile, then run blocks through one Python function."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distad import tree
+from distad.compiler.codegen import Program, compile_jaxpr
+from distad.compiler.text import as_text
+from distad.control.call import call
+from distad.config import config
+from distad.core.eager import EAGER, mesh_of
+from distad.core.jaxpr import Jaxpr, at_path, open_consts
+from distad.core.trace import current_trace
+from distad.core.value import typeof
+from distad.core.lift import as_value
+from distad.runtime import agreement
+from distad.transforms.stage import stage
+from distad.types.array_type import ArrayType
+from distad.types.mesh import Mesh, get_mesh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Traced:
+    """A function traced on types: `.jaxpr` is its program; `closed` the same with `consts` as leading inputs."""
+
+    jaxpr: Jaxpr
+    closed: Jaxpr
+    consts: tuple
+    out_tree: Any
+    name: str
+    mesh: Mesh | None
+
+    @property
+    def out_info(self) -> Any:
+        return tree.unflatten(self.out_tree, self.jaxpr.out_types)
+
+    def lower(self) -> 'Lowered':
+        return Lowered(traced=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A traced function, ready to be compiled."""
+
+    traced: Traced
+
+    def compile(self) -> 'Compiled':
+        program = compile_jaxpr(self.traced.closed, self.traced.mesh, f"jit({self.traced.name})/")
+        return Compiled(traced=self.traced, program=program)
+
+    def as_text(self) -> str:
+        return str(self.traced.jaxpr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A per-rank program: `as_text()` lists its equations, `as_python()` is the source that runs."""
+
+    traced: Traced
+    program: Program
+
+    def as_text(self) -> str:
+        return as_text(self.program.jaxpr, f"jit({self.traced.name})/", self.traced.name)
+
+    def as_python(self) -> str:
+        return self.program.source
+
+
+class Jitted:
+    """A function that runs compiled. See `jit`."""
+
+    def __init__(self, fun: Callable, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]):
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.static_argnums, self.static_argnames = static_argnums, static_argnames
+        self.name = getattr(fun, '__name__', type(fun).__name__)
+        self.cache: dict = {}
+        self.agreed: set[Traced] = set()
+
+    def __call__(self, *args, **kwargs):
+        flat, traced = self._traced(args, kwargs)
+        if current_trace() is EAGER and traced not in self.agreed:
+            agreement.check(traced.mesh, f"jit({self.name})", lambda: signature(traced.jaxpr))
+            self.agreed.add(traced)
+        outs = call(*traced.consts, *flat, jaxpr=traced.closed, name=self.name)
+        return tree.unflatten(traced.out_tree, outs)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def trace(self, *args, **kwargs) -> Traced:
+        """The program for arguments of these types (values or `ShapeDtypeStruct`s)."""
+        return self._traced(args, kwargs)[1]
+
+    def lower(self, *args, **kwargs) -> Lowered:
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args, **kwargs):
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        self.cache.clear()
+
+    def _traced(self, args: tuple, kwargs: dict) -> tuple[list, Traced]:
+        dynamic, static = self._parted(args, kwargs)
+        leaves, structure = tree.flatten(dynamic)
+        flat = [as_value(x, self.name) for x in leaves]
+        types = tuple(map(typeof, flat))
+        mesh = mesh_of(flat)
+        if mesh is None and not get_mesh().empty:
+            mesh = get_mesh()
+        key = (structure, types, static, mesh, config.enable_x64)
+        try:
+            found = self.cache.get(key)
+        except TypeError:
+            raise ValueError(f"static arguments of jit must be hashable, got {static}") from None
+        if found is None:
+            found = self.cache[key] = self._trace(structure, types, args, static, mesh)
+        return flat, found
+
+    def _trace(self, structure, types: tuple[ArrayType, ...], args: tuple, static: tuple, mesh: Mesh | None) -> Traced:
+        out_tree: list = []
+
+        def flat_fun(*leaves):
+            positional, named = self._joined(tree.unflatten(structure, leaves), len(args), static)
+            outs, made = tree.flatten(self.fun(*positional, **named))
+            out_tree[:] = [made]
+            return [as_value(y, f"the result of {self.name}") for y in outs]
+
+        with at_path(''):
+            jaxpr = stage(flat_fun, types, self.name)
+        closed, consts = open_consts(jaxpr)
+        return Traced(jaxpr=jaxpr, closed=closed, consts=consts, out_tree=out_tree[0], name=self.name, mesh=mesh)
+
+    def _parted(self, args: tuple, kwargs: dict) -> tuple[tuple, tuple]:
+        """Arguments to trace, and static ones."""
+        fixed = {i % len(args) for i in self.static_argnums if -len(args) <= i < len(args)}
+        dynamic = ([x for i, x in enumerate(args) if i not in fixed],
+                   {k: v for k, v in kwargs.items() if k not in self.static_argnames})
+        static = (tuple((i, args[i]) for i in sorted(fixed)),
+                  tuple((k, v) for k, v in sorted(kwargs.items()) if k in self.static_argnames))
+        return dynamic, static
+
+    def _joined(self, dynamic, count: int, static) -> tuple[list, dict]:
+        positional, named = dynamic
+        fixed, rest = dict(static[0]), iter(positional)
+        return [fixed[i] if i in fixed else next(rest) for i in range(count)], {**named, **dict(static[1])}
+
+
+def signature(jaxpr: Jaxpr) -> list[str]:
+    """A program as lines that are equal on ranks that run the same one; each with the user's line."""
+    lines = [f"inputs {', '.join(map(str, jaxpr.in_types))}"]
+    lines.extend(text.rstrip() for text in as_text(jaxpr, '', jaxpr.name).splitlines())
+    return lines
+
+
+def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
+        donate_argnums: int | Sequence[int] = (), donate_argnames: str | Sequence[str] = ()) -> Any:
+    """Compile a function: traced once for each combination of argument types, then run as one program.
+
+    `static_argnums`, `static_argnames`: arguments handed to Python as they are, part of the cache key, to be hashable.
+    `donate_argnums`, `donate_argnames`: arguments that the caller gives up. Everything the function does to arrays is traced;
+    at the first call all ranks of the mesh compare their programs, and a difference is an error on each of them.
+    Communication: that of the program, to be seen in `jit(f).lower(*args).compile().as_text()`.
+
+        step = jit(lambda w, x: (x @ w).sum())
+        print(step.trace(w, x).jaxpr)
+    """
+    if fun is None:
+        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
+                                 donate_argnums=donate_argnums, donate_argnames=donate_argnames)
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
+    return Jitted(fun, nums, names)

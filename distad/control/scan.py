@@ -1,0 +1,108 @@
+"""lax.scan and its relatives: the kind functions over the primitive loop."""
+
+from collections.abc import Callable
+from typing import Any
+
+from distad import tree
+from distad.control.loop import same_type, scan as scan_p, unstacked
+from distad.core.jaxpr import open_consts
+from distad.core.lift import as_value
+from distad.core.value import typeof
+from distad.ops.convert import convert_element_type
+from distad.transforms.stage import stage
+from distad.types.array_type import ArrayType
+
+
+def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int = 1) -> tuple:
+    """Carry a value through a loop over the leading dimension of arrays: `f(carry, x) -> (carry, y)`.
+
+    init: the first carry, a pytree. xs: a pytree of arrays `[n, ...]`, the leading dimension not split; or None with
+    `length=n`. Returns the last carry and the `y`s stacked, `[n, ...]`. Types of the carry, states included, stay equal from
+    round to round; so an unreduced carry sums gradients without communication. Communication: that of `f`, n times.
+    Raises TypeError when the carry changes its type (naming the carry, both types and the cast), ShardingTypeError when a
+    leading dimension is split.
+
+        total, partial_sums = lax.scan(lambda c, x: (c + x, c), 0., jnp.arange(4.))
+    """
+    carry, carry_tree = tree.flatten(init)
+    slices, xs_tree = tree.flatten(xs)
+    carry = [as_value(x, 'scan') for x in carry]
+    slices = [as_value(x, 'scan') for x in slices]
+    n = _length([typeof(x) for x in slices], length)
+    x_types = [unstacked(typeof(x)) for x in slices]
+    out_tree: list = []
+
+    def body(*args):
+        out = f(tree.unflatten(carry_tree, args[:len(carry)]), tree.unflatten(xs_tree, args[len(carry):]))
+        if not isinstance(out, tuple) or len(out) != 2:
+            raise TypeError(f"scan: the body must return a pair (carry, y), got {out!r}")
+        new, new_tree = tree.flatten(out[0])
+        if new_tree != carry_tree:
+            raise TypeError(f"scan: the carry enters with structure {carry_tree} and leaves with {new_tree}; they must be "
+                            "equal")
+        ys, y_tree = tree.flatten(out[1])
+        out_tree[:] = [y_tree]
+        return [as_value(y, 'the body of scan') for y in (*new, *ys)]
+
+    jaxpr = stage(body, [*map(typeof, carry), *x_types], getattr(f, '__name__', 'body'))
+    out_types = jaxpr.out_types[:len(carry)]
+    promoted = [_promote(x, got) for x, got in zip(carry, out_types, strict=True)]
+    if any(a is not b for a, b in zip(carry, promoted, strict=True)):
+        carry = promoted
+        jaxpr = stage(body, [*map(typeof, carry), *x_types], jaxpr.name)
+    _check_carry(init, carry, jaxpr.out_types[:len(carry)])
+    jaxpr, consts = open_consts(jaxpr)
+    made = scan_p(*consts, *carry, *slices, jaxpr=jaxpr, length=n, reverse=bool(reverse), num_consts=len(consts),
+                  num_carry=len(carry))
+    return tree.unflatten(carry_tree, made[:len(carry)]), tree.unflatten(out_tree[0], made[len(carry):])
+
+
+def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
+    """`for i in range(lower, upper): val = body_fun(i, val)`, as one loop. Bounds are Python numbers.
+
+        lax.fori_loop(0, 3, lambda i, x: x * 2, 1.)
+    """
+    start, stop = int(lower), int(upper)
+    (_, out), _ = scan(lambda c, _: ((c[0] + 1, body_fun(*c)), None), (start, init_val), None, length=max(stop - start, 0))
+    return out
+
+
+def map_(f: Callable, xs: Any) -> Any:
+    """Apply a function to every slice along the leading dimension, one after the other, and stack the results."""
+    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+
+
+def _length(types: list[ArrayType], length: int | None) -> int:
+    if any(t.ndim == 0 for t in types):
+        raise ValueError(f"scan takes arrays with a leading dimension, got {', '.join(map(str, types))}")
+    sizes = {t.shape[0] for t in types} | (set() if length is None else {int(length)})
+    if len(sizes) != 1:
+        what = 'needs xs or length' if not sizes else f"got leading dimensions of different sizes: {sorted(sizes)}"
+        raise ValueError(f"scan {what} ({', '.join(map(str, types))}, length={length})")
+    return sizes.pop()
+
+
+def _promote(x, got: ArrayType):
+    """A weakly typed first carry takes the dtype that the body gives it."""
+    t = typeof(x)
+    if t.weak_type and (t.dtype != got.dtype or not got.weak_type) and t.shape == got.shape:
+        return convert_element_type(x, new_dtype=got.dtype, weak_type=got.weak_type)
+    return x
+
+
+def _check_carry(init, carry, out_types) -> None:
+    paths = [tree.keystr(path) for path, _ in tree.flatten_with_path(init)[0]]
+    for path, x, got in zip(paths, carry, out_types, strict=True):
+        want = typeof(x)
+        if not same_type(got, want):
+            raise TypeError(f"scan: the carry{path} enters a round as {want} and leaves it as {got}; the types must be equal. "
+                            + _mend(path, want, got))
+
+
+def _mend(path: str, want: ArrayType, got: ArrayType) -> str:
+    if want.shape != got.shape:
+        return 'Its shape must not change.'
+    if want.dtype != got.dtype:
+        return f"Convert with astype({want.dtype.name!r}) at the end of the body, or start with {got.dtype.name}."
+    return (f"Start with a carry of the type it gets: reshard(init{path}, {got.spec!r}), or bring it back at the end of the "
+            f"body: reshard(carry{path}, {want.spec!r}).")

@@ -1,0 +1,101 @@
+"""The eager trace: compute on blocks now.
+
+A call is looked up by primitive, operand types, parameters and mesh; what is found is the result types and a kernel, a
+Python function on blocks with everything else bound. Ranks outside the mesh know the types and hold nothing.
+"""
+
+import numpy as np
+
+from distad.core import trace as traces
+from distad.core.primitive import Place, Primitive
+from distad.core.trace import Trace
+from distad.core.value import Array, check_concrete, is_scalar, typeof
+from distad.runtime import mpi
+from distad.types.array_type import ArrayType
+from distad.types.mesh import Mesh, get_mesh
+
+_LIMIT = 8192
+
+
+class EagerTrace(Trace):
+    """The bottom of every tower of traces."""
+
+    __slots__ = ('calls',)
+
+    def __init__(self) -> None:
+        self.calls: dict = {}
+
+    def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
+        check_concrete(args, primitive.name)
+        types = tuple(map(typeof, args))
+        mesh = mesh_of(args)
+        key = (primitive, types, mesh, tuple(params.items()))
+        found = self.calls.get(key)
+        if found is None:
+            found = self.prepare(primitive, types, mesh, params)
+            if len(self.calls) >= _LIMIT:
+                self.calls.clear()
+            self.calls[key] = found
+        outs, mesh, kernel = found
+        if kernel is None:
+            return [Array(t, mesh, None) for t in outs]
+        made = kernel(*(block_of(x, t) for x, t in zip(args, types, strict=True)))
+        if not primitive.multiple:
+            made = (made,)
+        return [Array(t, mesh if not t.mesh.empty else None, frozen(b)) for t, b in zip(outs, made, strict=True)]
+
+    def prepare(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict):
+        outs = primitive.infer(types, params)
+        if mesh is None and any(not t.mesh.empty for t in outs):
+            mesh = concrete(next(t for t in outs if not t.mesh.empty))
+        if mesh is not None and mpi.rank() not in mesh.ranks:
+            return outs, mesh, None
+        return outs, mesh, primitive.kernel(Place(mesh=mesh), types, outs, params)
+
+
+def mesh_of(args) -> Mesh | None:
+    """The mesh that the operands lie on. Two meshes in one call are refused by the types, or here if they look alike."""
+    mesh = None
+    for x in args:
+        here = getattr(x, 'mesh', None)
+        if here is None or here is mesh:
+            continue
+        if mesh is not None and here != mesh:
+            raise ValueError(f"operands live on different meshes: {mesh} and {here}. Bring them to one with device_put.")
+        mesh = here
+    return mesh
+
+
+def concrete(t: ArrayType) -> Mesh:
+    """The mesh of ranks that a type without operands is made on: the current one."""
+    mesh = get_mesh()
+    if mesh.empty or mesh.abstract_mesh != t.mesh:
+        raise ValueError(f"a value of type {t} needs the mesh {t.mesh} as current mesh: use set_mesh(mesh), or hand a "
+                         "NamedSharding with that mesh.")
+    return mesh
+
+
+def block_of(x, t: ArrayType) -> np.ndarray | None:
+    """This rank's block of an operand. Numbers and NumPy arrays that were never placed are whole on every rank."""
+    if x.__class__ is Array:
+        return x.block
+    if is_scalar(x):
+        return literal_block(x, t)
+    return np.asarray(x, t.dtype)
+
+
+def literal_block(x, t: ArrayType) -> np.generic:
+    """A number as a kernel gets it: a NumPy scalar of its type's dtype."""
+    return t.dtype.type(x)
+
+
+def frozen(block) -> np.ndarray:
+    """A block as arrays keep it: a NumPy array nobody writes to."""
+    if block.__class__ is not np.ndarray:
+        block = np.asarray(block)
+    block.flags.writeable = False
+    return block
+
+
+EAGER = EagerTrace()
+traces.start(EAGER)

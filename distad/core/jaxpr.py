@@ -1,0 +1,189 @@
+"""The intermediate representation: a typed list of equations, in the notation of JAX's jaxprs."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from distad.core.primitive import Primitive
+from distad.core.trace import current_trace, use_trace
+from distad.core.value import typeof
+from distad.errors import ShardingTypeError
+from distad.source import Source
+from distad.types.array_type import ArrayType
+
+
+class Var:
+    """A variable: an identity with a type."""
+
+    __slots__ = ('type',)
+
+    def __init__(self, type: ArrayType):
+        self.type = type
+
+
+class Literal:
+    """A number written into an equation."""
+
+    __slots__ = ('value', 'type')
+
+    def __init__(self, value):
+        self.value = value
+        self.type = typeof(value)
+
+
+Atom = Var | Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Equation:
+    """`outs = primitive[params] ins`, with the scopes and the user's line it came from."""
+
+    primitive: Primitive
+    ins: tuple[Atom, ...]
+    outs: tuple[Var, ...]
+    params: dict
+    path: str = ''
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Jaxpr:
+    """A typed program. `consts` are values it closes over, paired with their variables. Compared by identity."""
+
+    ins: tuple[Var, ...]
+    equations: tuple[Equation, ...]
+    outs: tuple[Atom, ...]
+    consts: tuple[tuple[Var, object], ...] = ()
+    name: str = ''
+
+    @property
+    def in_types(self) -> tuple[ArrayType, ...]:
+        return tuple(v.type for v in self.ins)
+
+    @property
+    def out_types(self) -> tuple[ArrayType, ...]:
+        return tuple(v.type for v in self.outs)
+
+    # names that JAX users know
+    in_avals = in_types
+    out_avals = out_types
+
+    @property
+    def eqns(self) -> tuple[Equation, ...]:
+        return self.equations
+
+    @property
+    def jaxpr(self) -> 'Jaxpr':
+        return self
+
+    def __str__(self) -> str:
+        return FORMAT[0](self)
+
+    __repr__ = __str__
+
+
+FORMAT: list = [lambda jaxpr: object.__repr__(jaxpr)]      # set by core.pretty, which needs Jaxpr itself
+
+
+def open_consts(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple]:
+    """The same program with what it closes over as leading arguments, and those arguments."""
+    if not jaxpr.consts:
+        return jaxpr, ()
+    variables, values = zip(*jaxpr.consts, strict=True)
+    return Jaxpr(ins=(*variables, *jaxpr.ins), equations=jaxpr.equations, outs=jaxpr.outs, name=jaxpr.name), values
+
+
+# ---- scopes: where an equation stands in the program, for op names and logs
+
+_path: ContextVar[str] = ContextVar('distad_path', default='')
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Name the equations made in the body, as `jax.named_scope`."""
+    token = _path.set(f"{_path.get()}{name}/")
+    try:
+        yield
+    finally:
+        _path.reset(token)
+
+
+@contextmanager
+def at_path(path: str) -> Iterator[None]:
+    """Stand where an earlier equation stood, while its rules run."""
+    token = _path.set(path)
+    try:
+        yield
+    finally:
+        _path.reset(token)
+
+
+def current_path() -> str:
+    return _path.get()
+
+
+# ---- meaning
+
+def evaluate(jaxpr: Jaxpr, *args) -> list:
+    """Run a program equation by equation under the current trace."""
+    env = {var: value for var, value in jaxpr.consts}
+    env.update(zip(jaxpr.ins, args, strict=True))
+    trace = current_trace()
+    for eqn in jaxpr.equations:
+        operands = tuple(a.value if a.__class__ is Literal else env[a] for a in eqn.ins)
+        with at_equation(eqn):
+            outs = trace.process(eqn.primitive, operands, eqn.params)
+        env.update(zip(eqn.outs, outs, strict=True))
+    return [a.value if a.__class__ is Literal else env[a] for a in jaxpr.outs]
+
+
+_source: ContextVar[Source | None] = ContextVar('distad_source', default=None)
+
+
+def replayed_source() -> Source | None:
+    """The line an equation was first written at, while a program is run or transformed again."""
+    return _source.get()
+
+
+@contextmanager
+def at_equation(eqn: Equation) -> Iterator[None]:
+    """Equations made in the body come from where `eqn` came from."""
+    path, source = _path.set(_path.get() + eqn.path), _source.set(eqn.source)
+    try:
+        yield
+    finally:
+        _path.reset(path)
+        _source.reset(source)
+
+
+def as_function(jaxpr: Jaxpr):
+    """The program as a Python function of its arguments."""
+    return lambda *args: evaluate(jaxpr, *args)
+
+
+def check(jaxpr: Jaxpr) -> None:
+    """Infer every equation anew and compare: what DISTAD_CHECK asks for after each transformation."""
+    known = {var for var, _ in jaxpr.consts} | set(jaxpr.ins)
+    for eqn in jaxpr.equations:
+        for a in eqn.ins:
+            if a.__class__ is Var and a not in known:
+                raise AssertionError(f"{eqn.primitive}: an operand of type {a.type} is used before it is made")
+        got = eqn.primitive.infer(tuple(a.type for a in eqn.ins), eqn.params)
+        if got != tuple(v.type for v in eqn.outs):
+            raise ShardingTypeError(f"{eqn.primitive} gives {', '.join(map(str, got))}, but its equation says "
+                                    f"{', '.join(str(v.type) for v in eqn.outs)}")
+        known.update(eqn.outs)
+
+
+def sub_jaxprs(params: dict) -> Iterator[Jaxpr]:
+    """The programs inside an equation."""
+    for value in params.values():
+        if isinstance(value, Jaxpr):
+            yield value
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            yield from (v for v in value if isinstance(v, Jaxpr))
+
+
+__all__ = ['Var', 'Literal', 'Atom', 'Equation', 'Jaxpr', 'open_consts', 'scope', 'at_path', 'current_path', 'evaluate',
+           'as_function', 'check', 'sub_jaxprs', 'at_equation', 'replayed_source', 'use_trace']

@@ -1,0 +1,118 @@
+"""What programs compute with: arrays and tracers are both a `Value` with a type."""
+
+import numpy as np
+
+from distad.errors import UnexpectedTracerError
+from distad.types import dtypes
+from distad.types.array_type import ArrayType
+from distad.types.mesh import Mesh
+
+
+class Value:
+    """A value with a type. The numpy layer gives it operators and methods (`distad.numpy.methods`)."""
+
+    __slots__ = ('__weakref__',)
+    __array_priority__ = 1000
+    type: ArrayType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.type.ndim
+
+    @property
+    def size(self) -> int:
+        return self.type.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.type.weak_type
+
+    @property
+    def itemsize(self) -> int:
+        return self.type.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.type.size * self.type.dtype.itemsize
+
+    @property
+    def aval(self) -> ArrayType:
+        return self.type
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError('len() of unsized object')
+        return self.shape[0]
+
+
+class Zero:
+    """A tangent or cotangent known to be zero, of a type but without an array."""
+
+    __slots__ = ('type',)
+
+    def __init__(self, type: ArrayType):
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Zero({self.type})"
+
+
+class Linear:
+    """Stands for an operand in a transpose rule: it has a type and no value."""
+
+    __slots__ = ('type',)
+
+    def __init__(self, type: ArrayType):
+        self.type = type
+
+
+def typeof(x) -> ArrayType:
+    """The type of a value: of an array or tracer its own, of a NumPy array or Python number one without a mesh."""
+    t = getattr(x, 'type', None)
+    if t.__class__ is ArrayType:
+        return t
+    if isinstance(x, (bool, int, float, complex, np.generic)):
+        dtype, weak = dtypes.of_scalar(x)
+        return ArrayType((), dtype, weak_type=weak)
+    if isinstance(x, np.ndarray):
+        return ArrayType(x.shape, dtypes.canonical(x.dtype))
+    if isinstance(x, ArrayType):
+        return x
+    raise TypeError(f"expected an array, got {x!r} of Python type {type(x).__name__}")
+
+
+def is_scalar(x) -> bool:
+    """A number without a place: takes any state, and becomes a literal in a jaxpr."""
+    return isinstance(x, (bool, int, float, complex, np.generic))
+
+
+class Array(Value):
+    """An array: a type, the mesh it lies on, and this rank's block of it.
+
+    `block` is this rank's part as NumPy array (read-only), or None on a rank outside the mesh. `mesh` is None for a value
+    that was never placed; every rank then holds the whole.
+    """
+
+    __slots__ = ('type', 'mesh', 'block')
+
+    def __init__(self, type: ArrayType, mesh: Mesh | None, block: np.ndarray | None):
+        self.type = type
+        self.mesh = mesh
+        self.block = block
+
+
+def check_concrete(values, what: str) -> None:
+    """Tracers that outlive their transformation are the one way to smuggle a value past the types."""
+    for x in values:
+        if isinstance(x, Value) and not isinstance(x, Array):
+            raise UnexpectedTracerError(
+                f"{what} got a traced value of type {x.type} outside of the transformation that made it. Return it from "
+                "the transformed function instead of storing it.")

@@ -1,0 +1,53 @@
+"""What NumPy users expect before any arithmetic: one dtype, one rank."""
+
+from collections.abc import Sequence
+
+from distad.core.lift import as_value
+from distad.core.value import is_scalar, typeof
+from distad.ops.broadcast import broadcast_in_dim
+from distad.ops.convert import convert_element_type
+from distad.types import dtypes
+
+
+def operands(name: str, *xs) -> list:
+    """Values and literals of one dtype and one rank (literals keep rank 0)."""
+    return same_rank(promoted(name, *xs))
+
+
+def promoted(name: str, *xs) -> list:
+    """Operands in their common dtype. Numbers beside arrays become literals."""
+    if all(map(is_scalar, xs)):
+        xs = [as_value(x, name) for x in xs]
+    xs = [x if is_scalar(x) else as_value(x, name) for x in xs]
+    dtype, weak = dtypes.promote(*((t.dtype, t.weak_type) for t in map(typeof, xs)))
+    return [dtype.type(x) if is_scalar(x) else converted(x, dtype, weak) for x in xs]
+
+
+def converted(x, dtype, weak: bool):
+    """A value in a dtype; strong operands make the result strong."""
+    t = typeof(x)
+    if t.dtype == dtype and (not t.weak_type or weak):
+        return x
+    return convert_element_type(x, new_dtype=dtype, weak_type=weak)
+
+
+def inexact(x, name: str):
+    """A value as float (or complex), for functions that have no integer form."""
+    x = as_value(x, name)
+    t = typeof(x)
+    if dtypes.is_float(t.dtype):
+        return x
+    return convert_element_type(x, new_dtype=dtypes.promote((t.dtype, t.weak_type), dtypes.of_scalar(1.0))[0],
+                                weak_type=t.weak_type)
+
+
+def same_rank(xs: Sequence) -> list:
+    """Operands of one rank: dimensions of size 1 are put in front. Rank 0 broadcasts by itself."""
+    n = max((typeof(x).ndim for x in xs), default=0)
+    return [x if typeof(x).ndim in (0, n) else _in_front(x, n) for x in xs]
+
+
+def _in_front(x, n: int):
+    t = typeof(x)
+    missing = n - t.ndim
+    return broadcast_in_dim(x, shape=(1,) * missing + t.shape, broadcast_dimensions=tuple(range(missing, n)), sharding=None)

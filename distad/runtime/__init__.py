@@ -1,0 +1,10 @@
+"""What runs on each rank: its blocks, and how they travel. The one layer that knows a rank's number.
+
+    launch        what the launcher said in the environment
+    exits         how a rank that fails or leaves ends the whole job
+    mpi           the world, and a communicator for any mesh axes; the only importer of mpi4py
+    recorder      a record of every collective: ring buffer, counters, log line
+    collectives   the few collectives, any dtype, each through one function that records and waits with a deadline
+    blocks        which part of an array lies on which rank
+    moves         from one type to another: the plan, and carrying it out
+"""

@@ -1,0 +1,167 @@
+"""The collectives: all-reduce, all-gather, reduce-scatter, all-to-all and permutation, for any dtype.
+
+Every one goes through `_communicate`, which records it, starts it without blocking and waits with a deadline. What goes out
+is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the uint8 whose max is
+"or", half-precision types as float32, rounded once at the end.
+
+Among one rank, and for arrays that hold nothing, there is nothing to send: no call and no record. A result may then be the
+operand itself. `where` is anything with the path of the equation and the user's source line (`recorder.Where`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from distad.runtime import mpi, recorder
+from distad.runtime.mpi import Group
+from distad.runtime.recorder import NOWHERE
+from distad.types import dtypes
+
+_UINT8 = np.dtype(np.uint8)
+_FLOAT32 = np.dtype(np.float32)
+
+
+def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
+    """The sum (or max, min) over the ranks, on all of them. A NaN on one rank is a NaN in the result, for max and min too."""
+    dtype = wire_dtype(x.dtype, kind)
+    if _nothing_to_send(group, x):
+        return x
+    sent = _to_wire(x, dtype)
+    out = np.empty_like(sent)
+    operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
+    _communicate('all-reduce', group, x.dtype, sent.nbytes, where,
+                 lambda comm: comm.Iallreduce(sent, out, operation))
+    return _from_wire(out, x.dtype)
+
+
+def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
+    """Part `index` of the sum over the ranks. x: [n, ...], one part for each of the n ranks; returns [...]."""
+    dtype = wire_dtype(x.dtype, kind)
+    if _nothing_to_send(group, x):
+        return x[group.index]
+    sent = _to_wire(x, dtype)
+    out = np.empty(x.shape[1:], dtype)
+    operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
+    _communicate('reduce-scatter', group, x.dtype, sent.nbytes, where,
+                 lambda comm: comm.Ireduce_scatter_block(sent, out, operation))
+    return _from_wire(out, x.dtype)
+
+
+def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarray:
+    """Every rank's x, on all of them: [n, ...]."""
+    if _nothing_to_send(group, x):
+        return np.broadcast_to(x, (group.size, *x.shape))
+    sent = _bytes(x)
+    out = np.empty((group.size, *x.shape), x.dtype)
+    into = _bytes(out)
+    _communicate('all-gather', group, x.dtype, sent.nbytes, where, lambda comm: comm.Iallgather(sent, into))
+    return out
+
+
+def all_to_all(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarray:
+    """Part k goes to rank k. x: [n, ...], returns [n, ...]: what rank k had for this one stands at place k."""
+    if _nothing_to_send(group, x):
+        return x
+    sent = _bytes(x)
+    out = np.empty(x.shape, x.dtype)
+    into = _bytes(out)
+    _communicate('all-to-all', group, x.dtype, sent.nbytes, where, lambda comm: comm.Ialltoall(sent, into))
+    return out
+
+
+def all_to_all_v(group: Group, blocks: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]], *,
+                 where: Any = NOWHERE) -> list[np.ndarray]:
+    """Block k, of any shape, goes to rank k; `shapes` are those of what comes. This rank's own block does not travel.
+
+    Recorded as the permutation it is when each rank sends to one other.
+    """
+    own = blocks[group.index]
+    if group.size == 1 or not own.dtype.itemsize:
+        return [own if k == group.index else np.empty(shape, own.dtype) for k, shape in enumerate(shapes)]
+    empty = np.empty(0, own.dtype)
+    sent = np.concatenate([_bytes(empty if k == group.index else block) for k, block in enumerate(blocks)])
+    results = [own if k == group.index else np.empty(shape, own.dtype) for k, shape in enumerate(shapes)]
+    counts = [0 if k == group.index else block.nbytes for k, block in enumerate(blocks)]
+    comes = [0 if k == group.index else result.nbytes for k, result in enumerate(results)]
+    into = np.empty(sum(comes), np.uint8)
+    _communicate('collective-permute', group, own.dtype, sent.nbytes, where,
+                 lambda comm: comm.Ialltoallv([sent, counts], [into, comes]))
+    start = 0
+    for k, size in enumerate(comes):
+        if size:
+            results[k] = into[start:start + size].view(own.dtype).reshape(shapes[k])
+            start += size
+    return results
+
+
+def agree(group: Group, data: bytes) -> list[bytes]:
+    """Every rank's bytes, on all of them. For control: neither counted nor recorded."""
+    if group.size == 1:
+        return [data]
+    sent = np.frombuffer(data, np.uint8)
+    sizes = np.empty(group.size, np.int64)
+    _begin_and_wait(group, lambda comm: comm.Iallgather(np.array([sent.size]), sizes), _agreement(group))
+    into = np.empty(int(sizes.sum()), np.uint8)
+    _begin_and_wait(group, lambda comm: comm.Iallgatherv(sent, [into, sizes.tolist()]), _agreement(group))
+    ends = np.cumsum(sizes).tolist()
+    return [into[end - size:end].tobytes() for end, size in zip(ends, sizes.tolist())]
+
+
+def _agreement(group: Group) -> Callable[[], str]:
+    return lambda: f'the agreement of the ranks over {",".join(group.axes)}'
+
+
+# ---- the one way out
+
+def _communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
+                 start: Callable[[Any], Any]) -> None:
+    record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where)
+    _begin_and_wait(group, start, record.__str__)
+    recorder.end(record)
+
+
+def _begin_and_wait(group: Group, start: Callable[[Any], Any], what: Callable[[], str]) -> None:
+    channel = group.channel
+    channel.calls += 1
+    mpi.wait_in(channel, start(channel.comm), what)
+
+
+# ---- what goes over the wire
+
+def wire_dtype(dtype: np.dtype, kind: str = 'sum') -> np.dtype:
+    """The dtype in which a sum (max, min) of this dtype travels."""
+    if dtype.kind == 'b':
+        return _UINT8
+    if dtype == dtypes.float0:
+        return dtype
+    if dtypes.is_float(dtype) and dtype.itemsize < 4:
+        return _FLOAT32
+    if dtype.kind in 'iufc':
+        return dtype
+    raise TypeError(f'all-reduce: there is no {kind} of {dtypes.name(dtype)}; convert to a number type first')
+
+
+def _wire_kind(dtype: np.dtype, kind: str) -> str:
+    """The sum of booleans is "or", as adding zeros must keep them: the max of bytes that are 0 or 1."""
+    return 'max' if dtype.kind == 'b' and kind == 'sum' else kind
+
+
+def _to_wire(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    x = np.asarray(x, order='C')
+    return x.view(dtype) if x.dtype.kind == 'b' else x.astype(dtype, copy=False)
+
+
+def _from_wire(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return x.view(dtype) if dtype.kind == 'b' else x.astype(dtype, copy=False)
+
+
+def _bytes(x: np.ndarray) -> np.ndarray:
+    """The bytes of an array, contiguous; the array's own memory where it is contiguous already."""
+    return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+def _nothing_to_send(group: Group, x: np.ndarray) -> bool:
+    return group.size == 1 or not x.nbytes

@@ -1,0 +1,297 @@
+"""The world of ranks, and a communicator for any set of mesh axes. The one module that imports mpi4py.
+
+`import distad` starts no MPI: the first question for a rank does. What is to be put right before (yielding) and after
+(launcher, BLAS threads, exits) is put right in that moment, once.
+
+Communicators are made of ranks, and serve every mesh and every name of axes that mean these ranks in this order. A
+communicator is used for collectives only; the world is our own duplicate, used to make communicators and to say goodbye.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from distad import log
+from distad.errors import CollectiveTimeoutError, DisagreementError
+from distad.runtime import exits, launch
+from distad.types.mesh import Mesh
+
+_GOODBYE = 1
+_HELLO = 2  # and up: one tag for each communicator that is being made
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """The communicator of some ranks. `calls` counts the collectives this rank has begun on it."""
+
+    ranks: tuple[int, ...]
+    comm: Any
+    calls: int = 0
+    # Requests given up. They hold their buffers, into which MPI may still write.
+    given_up: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Group:
+    """The ranks along some mesh axes that share this rank's other coordinates, row-major in the order of the axes."""
+
+    axes: tuple[str, ...]
+    ranks: tuple[int, ...]
+    index: int
+    place: str
+    channel: Channel
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _World:
+    MPI: Any
+    comm: Any
+    rank: int
+    size: int
+    channels: dict[tuple[int, ...], Channel] = field(default_factory=dict)
+    left: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
+    watchers: list[Callable[[], None]] = field(default_factory=list)
+    resets: int = 0
+
+
+def rank() -> int:
+    """This process's number among all. Starts MPI if need be (a collective over all ranks)."""
+    return _world().rank
+
+
+def size() -> int:
+    """The number of ranks. Starts MPI if need be (a collective over all ranks)."""
+    return _world().size
+
+
+@functools.cache
+def group(mesh: Mesh, axes: tuple[str, ...]) -> Group:
+    """The ranks this one communicates with over the given axes. The first call is a collective over these ranks."""
+    me = rank()
+    here = mesh.coords(me)
+    if here is None:
+        raise ValueError(f'rank {me} is not in the mesh {mesh} of ranks {mesh.ranks}, so it has no part in its collectives')
+    grid = np.array(mesh.ranks).reshape(mesh.axis_sizes)
+    # The given axes whole, in the given order, and of the others this rank's coordinate.
+    line = grid[tuple(slice(None) if name in axes else here[name] for name in mesh.axis_names)]
+    kept = [name for name in mesh.axis_names if name in axes]
+    ranks = tuple(int(r) for r in line.transpose([kept.index(name) for name in axes]).reshape(-1))
+    return Group(axes=axes, ranks=ranks, index=ranks.index(me), place=' '.join(f'{n}={i}' for n, i in here.items()),
+                 channel=_channel(ranks))
+
+
+@functools.cache
+def world() -> Group:
+    """All ranks, for what concerns no mesh."""
+    ranks = tuple(range(size()))
+    return Group(axes=('world',), ranks=ranks, index=rank(), place=f'rank={rank()}', channel=_channel(ranks))
+
+
+def reset() -> None:
+    """Forget all communicators, on every rank alike: after a collective was given up, none of them can be trusted."""
+    group.cache_clear()
+    world.cache_clear()
+    here = _world()
+    here.channels = {}
+    here.resets += 1
+
+
+def abort(status: int) -> None:
+    """End all ranks at once."""
+    _world().MPI.COMM_WORLD.Abort(status)
+
+
+def operation(kind: str, dtype: np.dtype) -> Any:
+    """The MPI operation for sum, max or min of a dtype that MPI knows."""
+    mpi = _world().MPI
+    if kind in ('max', 'min') and dtype.kind in 'fc':
+        return _keeping_nan(kind)
+    return {'sum': mpi.SUM, 'max': mpi.MAX, 'min': mpi.MIN}[kind]
+
+
+@functools.cache
+def _keeping_nan(kind: str) -> Any:
+    """Max or min as NumPy means it: MPI's own drop a NaN. Made once, as MPICH has room for 32 operations only."""
+    ufunc = {'max': np.maximum, 'min': np.minimum}[kind]
+
+    def combine(theirs: Any, ours: Any, datatype: Any) -> None:
+        dtype = np.dtype(datatype.typechar)
+        ours = np.frombuffer(ours, dtype)
+        ufunc(np.frombuffer(theirs, dtype), ours, out=ours)
+
+    return _world().MPI.Op.Create(combine, commute=True)
+
+
+# ---- waiting
+
+def timeout() -> float:
+    """Seconds that a rank waits in one collective: DISTAD_TIMEOUT, 300 if unset, `inf` for ever."""
+    return float(os.environ.get('DISTAD_TIMEOUT', '300'))
+
+
+def watch(callback: Callable[[], None]) -> None:
+    """Call a function again and again while this rank waits in a collective; what it raises ends the wait."""
+    _world().watchers.append(callback)
+
+
+def wait(test: Callable[[], bool], what: Callable[[], str], present: Callable[[], None] = lambda: None,
+         watchers: Sequence[Callable[[], None]] = ()) -> None:
+    """Wait until `test()` is true: first by trying, then with short sleeps, at most until the deadline.
+
+    Sleeping leaves the core to the rank that is waited for, and lets Python see signals. `what()` names the operation for
+    the message; `present()` raises if it can never complete.
+    """
+    for _ in range(200):
+        if test():
+            return
+    began = time.monotonic()
+    limit = timeout()
+    next_look = began + 0.05
+    pause = 2e-5
+    while not test():
+        time.sleep(pause)
+        for watcher in watchers:
+            watcher()
+        now = time.monotonic()
+        if now < next_look:
+            continue
+        next_look = now + 0.05
+        present()
+        if now - began > 1:
+            pause = 5e-4
+        if now - began > limit:
+            raise CollectiveTimeoutError(
+                f'{what()}: not all ranks came within {limit:g} s. Some rank is elsewhere or has stopped; a step that rightly '
+                'takes longer needs a longer DISTAD_TIMEOUT (seconds)')
+
+
+def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
+    """Wait for a collective on a channel."""
+    here = _world()
+    try:
+        wait(request.Test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers)
+    except BaseException:
+        channel.given_up.append(request)
+        raise
+
+
+def check_present(ranks: tuple[int, ...], calls: int, what: Callable[[], str]) -> None:
+    """Raise if one of the ranks has left before it began its collective number `calls` on their channel."""
+    left = _goodbyes()
+    gone = [r for r in ranks if r in left and left[r].get(ranks, 0) < calls]
+    if gone:
+        who = f'rank {gone[0]} has' if len(gone) == 1 else f'ranks {", ".join(map(str, gone))} have'
+        raise DisagreementError(f'{what()}: {who} ended the program and will not come. Every rank must make the same calls; '
+                                'a rank that exits early, or a branch on the rank, breaks that')
+
+
+def _goodbyes() -> dict[int, dict[tuple[int, ...], int]]:
+    """The ranks that have left so far, each with the number of collectives it had begun on each channel."""
+    here = _world()
+    status = here.MPI.Status()
+    while here.comm.Iprobe(here.MPI.ANY_SOURCE, _GOODBYE, status):
+        here.left[status.source] = here.comm.recv(source=status.source, tag=_GOODBYE)
+    return here.left
+
+
+def _leave() -> None:
+    """Tell all ranks that this one makes no more collectives, and wait, serving MPI, until all have said so."""
+    here = _world()
+    if here.MPI.Is_finalized():
+        return
+    others = [r for r in range(here.size) if r != here.rank]
+    calls = {channel.ranks: channel.calls for channel in here.channels.values()}
+    sent = [here.comm.isend(calls, dest=r, tag=_GOODBYE) for r in others]
+    while len(_goodbyes()) < len(others) or not all(request.Test() for request in sent):
+        time.sleep(5e-4)
+
+
+# ---- making communicators
+
+def _channel(ranks: tuple[int, ...]) -> Channel:
+    """The communicator of these ranks, in this order; made by them together at the first call."""
+    here = _world()
+    found = here.channels.get(ranks)
+    if found is None:
+        comm = None
+        if len(ranks) > 1:
+            # Some of these ranks may have sent a greeting before a reset and found nobody: it must not count now.
+            tag = _HELLO + zlib.crc32(repr((ranks, here.resets)).encode()) % 30000
+            _meet(ranks, tag)
+            comm = here.comm.Create_group(here.comm.Get_group().Incl(ranks), tag)
+        found = here.channels[ranks] = Channel(ranks, comm)
+    return found
+
+
+def _meet(ranks: tuple[int, ...], tag: int) -> None:
+    """Wait until all these ranks are here: making a communicator blocks inside MPI, where no deadline reaches."""
+    here = _world()
+    others = [r for r in ranks if r != here.rank]
+    empty = np.empty(0, np.uint8)
+    requests = [here.comm.Irecv(empty, r, tag) for r in others] + [here.comm.Isend(empty, r, tag) for r in others]
+
+    def what() -> str:
+        return f'making a communicator of ranks {_listed(ranks)}'
+
+    wait(lambda: here.MPI.Request.Testall(requests), what, lambda: check_present(ranks, 1, what), here.watchers)
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    return ', '.join(map(str, ranks))
+
+
+# ---- starting
+
+@functools.cache
+def _world() -> _World:
+    crowded = launch.yield_when_crowded()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', RuntimeWarning)  # mpi4py suspects what check_launcher says in full
+            from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise ImportError(
+            f'mpi4py finds no MPI library ({error}). Install one (pip install mpich), load the MPI module of the cluster, or '
+            'point MPI4PY_LIBMPI at its libmpi.so') from error
+    all_ranks = MPI.COMM_WORLD
+    launch.check_launcher(all_ranks.size, MPI.Get_library_version().splitlines()[0].strip())
+    log.start(all_ranks.rank, all_ranks.size)
+    comm, request = all_ranks.Idup()
+    wait(request.Test, lambda: 'the start of distad on all ranks')
+    if all_ranks.size > 1:
+        exits.install(all_ranks.rank, all_ranks.Abort, _leave)
+        _share_cores(MPI, comm)
+    if crowded:
+        log.logger.info('more ranks than cores on this node: MPICH gives up the core while it waits '
+                        '(MPIR_CVAR_ENABLE_HEAVY_YIELD=1)')
+    return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size)
+
+
+def _share_cores(MPI: Any, comm: Any) -> None:
+    """Limit BLAS to this rank's share of the cores, unless the user has chosen a number of threads."""
+    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    mine = launch.cores()
+    threads = launch.blas_threads(mine, node.allgather(mine))
+    node.Free()
+    if any(name in os.environ for name in launch.BLAS_VARIABLES):
+        return
+    before = max((pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'), default=0)
+    os.environ['OPENBLAS_NUM_THREADS'] = str(threads)  # for libraries that are loaded later, such as SciPy's
+    if before > threads:
+        threadpool_limits(limits=threads, user_api='blas')
+        log.logger.info('BLAS uses %d of %d threads, as ranks share the cores of this node (set OPENBLAS_NUM_THREADS to '
+                        'choose)', threads, before)
