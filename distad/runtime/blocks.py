@@ -1,7 +1,8 @@
 """Which part of an array lies on which rank.
 
-A dimension split over ('X', 'Y') is cut into size(X) parts, and each of these into size(Y): X is major. Along unreduced axes
-of kind sum a whole value is represented by itself on the first rank and zeros on the others; for max and min by copies.
+A dimension split over ('X', 'Y') is cut into size(X) parts, and each of these into size(Y): X is major. Along unreduced
+axes of kind sum a whole value is represented by itself on the first rank and zeros on the others; for max and min by
+copies.
 """
 
 from __future__ import annotations

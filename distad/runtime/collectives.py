@@ -1,11 +1,11 @@
 """The collectives: all-reduce, all-gather, reduce-scatter, all-to-all and permutation, for any dtype.
 
-Every one goes through `_communicate`, which records it, starts it without blocking and waits with a deadline. What goes out
-is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the uint8 whose max is
-"or", half-precision types as float32, rounded once at the end.
+Every one goes through `_communicate`, which records it, starts it without blocking and waits with a deadline. What
+goes out is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the uint8
+whose max is "or", half-precision types as float32, rounded once at the end.
 
-Among one rank, and for arrays that hold nothing, there is nothing to send: no call and no record. A result may then be the
-operand itself. `where` is anything with the path of the equation and the user's source line (`recorder.Where`).
+Among one rank, and for arrays that hold nothing, there is nothing to send: no call and no record. A result may then be
+the operand itself. `where` is anything with the path of the equation and the user's source line (`recorder.Where`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
-    """The sum (or max, min) over the ranks, on all of them. A NaN on one rank is a NaN in the result, for max and min too."""
+    """The sum (or max, min) over the ranks, on all of them. A NaN on one rank is one in the max and min too."""
     dtype = wire_dtype(x.dtype, kind)
     if _nothing_to_send(group, x):
         return x

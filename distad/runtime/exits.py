@@ -4,8 +4,8 @@ MPI leaves this open, and its answer in practice is to hang: a rank that raises 
 which wait for it in a collective. So, with more than one rank:
 
 - an uncaught exception, in any thread, prints its traceback once with the rank in front and aborts the job;
-- a rank that leaves in an orderly way tells the others and goes on serving MPI until all leave. Whoever waits for it in a
-  collective then knows that it will not come (`mpi.check_present`), and fails, which is the first case.
+- a rank that leaves in an orderly way tells the others and goes on serving MPI until all leave. Whoever waits for it in
+  a collective then knows that it will not come (`mpi.check_present`), and fails, which is the first case.
 
 With one rank nothing is installed: Python behaves as ever.
 """

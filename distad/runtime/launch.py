@@ -1,7 +1,7 @@
 """What the launcher left in the environment, and what follows from it. No MPI here, so all of it is testable without.
 
-A launcher (mpirun, srun) tells each process its rank through environment variables. An MPI library that does not
-know this launcher ignores them, and each process then believes that it is rank 0 of 1: N copies of the program run, each
+A launcher (mpirun, srun) tells each process its rank through environment variables. An MPI library that does not know
+this launcher ignores them, and each process then believes that it is rank 0 of 1: N copies of the program run, each
 alone, and write over one another's files. That is found here by comparing what the launcher said with what MPI says.
 """
 
@@ -24,7 +24,8 @@ LAUNCHERS = (
 )
 BLAS_VARIABLES = ('OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'BLIS_NUM_THREADS')
 
-_LAUNCHER_PREFIXES = ('PMI_', 'PMIX_', 'PMI1_', 'PMI2_', 'OMPI_', 'PRTE_', 'HYDI_', 'HYDRA_', 'MPI_LOCAL', 'PALS_', 'FLUX_')
+_LAUNCHER_PREFIXES = ('PMI_', 'PMIX_', 'PMI1_', 'PMI2_', 'OMPI_', 'PRTE_', 'HYDI_', 'HYDRA_', 'MPI_LOCAL', 'PALS_',
+                      'FLUX_')
 
 
 def check_launcher(size: int, library: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -35,12 +36,12 @@ def check_launcher(size: int, library: str, environ: Mapping[str, str] = os.envi
         count = environ.get(size_variable, '')
         if count.isdigit() and int(count) > 1:
             raise LauncherMismatchError(
-                f'mpi4py and mpirun belong to different MPIs: this process is rank {environ.get(rank_variable, "?")} of '
-                f'{count} for {launcher} (${size_variable}), but rank 0 of 1 for the MPI library of mpi4py ({library}). '
-                f'Start it with the mpirun of that library ({os.path.join(sys.prefix, "bin", "mpirun")} if it was installed '
-                'by pip), under Slurm with srun --mpi=pmi2 for MPICH or --mpi=pmix for Open MPI, or let mpi4py use the '
-                "launcher's library: MPI4PY_LIBMPI=/path/to/libmpi.so. If many separate one-rank runs are meant, set "
-                'DISTAD_ALLOW_SINGLETON=1.')
+                'mpi4py and mpirun belong to different MPIs: this process is rank '
+                f'{environ.get(rank_variable, "?")} of {count} for {launcher} (${size_variable}), but rank 0 of 1 for '
+                f'the MPI library of mpi4py ({library}). Start it with the mpirun of that library '
+                f'({os.path.join(sys.prefix, "bin", "mpirun")} if it was installed by pip), under Slurm with '
+                "srun --mpi=pmi2 for MPICH or --mpi=pmix for Open MPI, or let mpi4py use the launcher's library: "
+                'MPI4PY_LIBMPI=/path/to/libmpi.so. If separate one-rank runs are meant, set DISTAD_ALLOW_SINGLETON=1')
 
 
 def clean_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -51,8 +52,8 @@ def clean_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def yield_when_crowded(environ: dict[str, str] | os._Environ = os.environ) -> bool:
     """Let MPICH give up the core while it waits, if there are more ranks than cores here. Counts before MPI_Init only.
 
-    MPICH polls, and with more ranks than cores the ranks that wait take the time of the one they wait for: 5 to 20 times
-    slower. With a core for each rank the setting would make small messages slower.
+    MPICH polls, and with more ranks than cores the ranks that wait take the time of the one they wait for: 5 to 20
+    times slower. With a core for each rank the setting would make small messages slower.
     """
     local = environ.get('MPI_LOCALNRANKS', '')
     if not local.isdigit() or int(local) <= node_cores() or 'MPIR_CVAR_ENABLE_HEAVY_YIELD' in environ:

@@ -5,13 +5,13 @@
     U           all-reduce    reduce-scatter         free
     S           all-gather    all-to-all, permute    embed in zeros
 
-The rows hold along one axis. Along several at once a plan has at most two messages: one that adds up the axes that cease to be
-unreduced, and one that brings every piece of the array to the ranks that hold it in the end. The second needs no table.
-Each rank knows where the old and the new block of every rank lie, and rank r sends to rank q the intersection of its old
-block with the new one of q. Slices, embedding in zeros and keeping on the first rank are intersections too, with oneself.
+The rows hold along one axis. Along several at once a plan has at most two messages: one that adds up the axes that
+cease to be unreduced, and one that brings every piece of the array to the ranks that hold it in the end. The second
+needs no table. Each rank knows where the old and the new block of every rank lie, and rank r sends to rank q the
+intersection of its old block with the new one of q. Slices and embedding in zeros are intersections too, with oneself.
 
-Of several plans the one with the fewest messages is taken, and of these the one with the fewest bytes. So a value unreduced
-over two axes that becomes split over one of them is summed by one all-reduce, and then cut.
+Of several plans the one with the fewest messages is taken, and of these the one with the fewest bytes. So a value
+unreduced over two axes that becomes split over one of them is summed by one all-reduce, and then cut.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Step:
         if self.kind == 'all-reduce':
             return itemsize * math.prod(self.operand.local_shape)
         piece = itemsize * math.prod(map(min, self.operand.local_shape, self.result.local_shape))
-        return piece * (1 if self.kind in ('all-gather', 'collective-permute') else self.operand.mesh.axis_size(self.axes))
+        return piece * (self.operand.mesh.axis_size(self.axes) if self.kind in ('reduce-scatter', 'all-to-all') else 1)
 
     def __repr__(self) -> str:
         over = f' over {",".join(self.axes)}, {self.bytes} B' if self.axes else ''
@@ -106,8 +106,8 @@ def _check(src: ArrayType, dst: ArrayType) -> None:
         raise ShardingTypeError(f'reshard cannot turn a {src.kind} to come into a {dst.kind} to come: {src} to {dst}; '
                                 f'reduce the {src.kind} first')
     if dst.kind != 'sum' and _summed(dst) & src.split_axes:
-        raise ShardingTypeError(f'reshard cannot make split axes unreduced of kind {dst.kind}: {src} to {dst}; only zeros '
-                                'for a sum can stand in for what a rank does not hold; gather these axes first')
+        raise ShardingTypeError(f'reshard cannot make split axes unreduced of kind {dst.kind}: {src} to {dst}; for what '
+                                'a rank does not hold there are only the zeros of a sum; gather these axes first')
 
 
 def _by_all_reduce(src: ArrayType, dst: ArrayType, leaving: tuple[str, ...]) -> Plan:
@@ -137,8 +137,8 @@ def _by_reduce_scatter(src: ArrayType, dst: ArrayType, leaving: tuple[str, ...])
 
 def _between(src: ArrayType, dst: ArrayType, partitions: Partitions, unreduced: frozenset[str]) -> ArrayType:
     """A type on the way: laid out so, and in all else as the destination."""
-    split = {name for names in partitions for name in names}
-    return dst.update(partitions=partitions, unreduced=unreduced, kind=src.kind, reduced=dst.reduced - split - unreduced)
+    used = unreduced.union(*partitions)
+    return dst.update(partitions=partitions, unreduced=unreduced, kind=src.kind, reduced=dst.reduced - used)
 
 
 def _extended(names: tuple[str, ...], goal: tuple[str, ...], usable: frozenset[str] | set[str]) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _route(src: ArrayType, dst: ArrayType) -> Plan:
 
 
 def _route_kind(old: Partitions, new: Partitions, moved: set[str], embedded: frozenset[str]) -> str:
-    """The plain collective that does the move, if all pieces that ranks exchange are of one size; else a permutation."""
+    """The plain collective that does the move, if all pieces that ranks exchange have one size; else a permutation."""
     if not moved:
         return 'local'
     for p, q in zip(old, new):
@@ -194,7 +194,7 @@ def _held_whole(t: ArrayType) -> frozenset[str]:
 
 
 def _made_unreduced(src: ArrayType, dst: ArrayType) -> frozenset[str]:
-    """The axes along which zeros come in. Along those of kind max and min copies do as well, so nothing has to be done."""
+    """The axes along which zeros come in. For max and min copies do as well, so nothing has to be done."""
     return _summed(dst) - _summed(src) if dst.kind == 'sum' else frozenset()
 
 
@@ -265,7 +265,8 @@ def _all_gather(steps, coords, blocks, group, where):
     sent = [block[sends[0]] for block, (sends, _) in zip(blocks, pieces)]
     out = collectives.all_gather(group, _packed(sent), where=where)
     parts = _split(out, [x.size for x in sent])
-    return [_place(s, recvs, part.reshape(group.size, *x.shape)) for s, (_, recvs), part, x in zip(steps, pieces, parts, sent)]
+    return [_place(s, recvs, part.reshape(group.size, *x.shape))
+            for s, (_, recvs), part, x in zip(steps, pieces, parts, sent)]
 
 
 def _reduce_scatter(steps, coords, blocks, group, where):

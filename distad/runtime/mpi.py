@@ -3,8 +3,8 @@
 `import distad` starts no MPI: the first question for a rank does. What is to be put right before (yielding) and after
 (launcher, BLAS threads, exits) is put right in that moment, once.
 
-Communicators are made of ranks, and serve every mesh and every name of axes that mean these ranks in this order. A
-communicator is used for collectives only; the world is our own duplicate, used to make communicators and to say goodbye.
+Communicators are made of ranks, and serve every mesh and every name of axes that mean these ranks in this order. They
+carry collectives only. The world is our own duplicate of COMM_WORLD, used to make communicators and to say goodbye.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def group(mesh: Mesh, axes: tuple[str, ...]) -> Group:
     me = rank()
     here = mesh.coords(me)
     if here is None:
-        raise ValueError(f'rank {me} is not in the mesh {mesh} of ranks {mesh.ranks}, so it has no part in its collectives')
+        raise ValueError(f'rank {me} is not in the mesh {mesh} of ranks {mesh.ranks}; its collectives are not for it')
     grid = np.array(mesh.ranks).reshape(mesh.axis_sizes)
     # The given axes whole, in the given order, and of the others this rank's coordinate.
     line = grid[tuple(slice(None) if name in axes else here[name] for name in mesh.axis_names)]
@@ -152,8 +152,8 @@ def wait(test: Callable[[], bool], what: Callable[[], str], present: Callable[[]
          watchers: Sequence[Callable[[], None]] = ()) -> None:
     """Wait until `test()` is true: first by trying, then with short sleeps, at most until the deadline.
 
-    Sleeping leaves the core to the rank that is waited for, and lets Python see signals. `what()` names the operation for
-    the message; `present()` raises if it can never complete.
+    Sleeping leaves the core to the rank that is waited for, and lets Python see signals. `what()` names the operation
+    for the message; `present()` raises if it can never complete.
     """
     for _ in range(200):
         if test():
@@ -175,8 +175,8 @@ def wait(test: Callable[[], bool], what: Callable[[], str], present: Callable[[]
             pause = 5e-4
         if now - began > limit:
             raise CollectiveTimeoutError(
-                f'{what()}: not all ranks came within {limit:g} s. Some rank is elsewhere or has stopped; a step that rightly '
-                'takes longer needs a longer DISTAD_TIMEOUT (seconds)')
+                f'{what()}: not all ranks came within {limit:g} s. Some rank is elsewhere or has stopped; a step that '
+                'rightly takes longer needs a longer DISTAD_TIMEOUT (seconds)')
 
 
 def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
@@ -195,8 +195,8 @@ def check_present(ranks: tuple[int, ...], calls: int, what: Callable[[], str]) -
     gone = [r for r in ranks if r in left and left[r].get(ranks, 0) < calls]
     if gone:
         who = f'rank {gone[0]} has' if len(gone) == 1 else f'ranks {", ".join(map(str, gone))} have'
-        raise DisagreementError(f'{what()}: {who} ended the program and will not come. Every rank must make the same calls; '
-                                'a rank that exits early, or a branch on the rank, breaks that')
+        raise DisagreementError(f'{what()}: {who} ended the program and will not come. Every rank must make the same '
+                                'calls; a rank that exits early, or a branch on the rank, breaks that')
 
 
 def _goodbyes() -> dict[int, dict[tuple[int, ...], int]]:
@@ -265,8 +265,8 @@ def _world() -> _World:
             from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ImportError(
-            f'mpi4py finds no MPI library ({error}). Install one (pip install mpich), load the MPI module of the cluster, or '
-            'point MPI4PY_LIBMPI at its libmpi.so') from error
+            f'mpi4py finds no MPI library ({error}). Install one (pip install mpich), load the MPI module of the '
+            'cluster, or point MPI4PY_LIBMPI at its libmpi.so') from error
     all_ranks = MPI.COMM_WORLD
     launch.check_launcher(all_ranks.size, MPI.Get_library_version().splitlines()[0].strip())
     log.start(all_ranks.rank, all_ranks.size)
@@ -293,5 +293,5 @@ def _share_cores(MPI: Any, comm: Any) -> None:
     os.environ['OPENBLAS_NUM_THREADS'] = str(threads)  # for libraries that are loaded later, such as SciPy's
     if before > threads:
         threadpool_limits(limits=threads, user_api='blas')
-        log.logger.info('BLAS uses %d of %d threads, as ranks share the cores of this node (set OPENBLAS_NUM_THREADS to '
-                        'choose)', threads, before)
+        log.logger.info('BLAS uses %d of %d threads, as ranks share the cores of this node (to choose, set '
+                        'OPENBLAS_NUM_THREADS)', threads, before)

@@ -4,8 +4,8 @@
         step(params, batch)
     assert c.by_op == {'all-reduce': 1} and c.bytes == 4096
 
-The ring buffer is always on and costs about a microsecond. It and the open counters are the one state of this module; they
-say what happened and never decide anything.
+The ring buffer is always on and costs a microsecond or two. It and the open counters are the one state of this module;
+they say what happened and never decide anything.
 """
 
 from __future__ import annotations
