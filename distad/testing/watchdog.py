@@ -16,7 +16,7 @@ from types import FrameType
 
 from distad.testing.agreement import STACK, Ranks
 
-GRACE = 3.0  # seconds from the time-out of a test, which ends waits in collectives, to the end of the run
+GRACE = 2.0  # seconds from the time-out of a test, which ends waits in collectives, to the end of the run
 PATIENCE = 3.0  # seconds that rank 0 waits for the stacks of the others
 HARNESS = ('/_pytest/', '/pluggy/', '/pytest/', '/distad/testing/', '<frozen ')
 
