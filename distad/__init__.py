@@ -1,1 +1,48 @@
-"""Distributed automatic differentiation over MPI."""
+"""distad: distributed automatic differentiation on MPI, with shardings in the types of arrays.
+
+    import distad as jax
+    import distad.numpy as jnp
+
+Run a program with `mpirun -n N python program.py`: each rank is a device and holds its blocks. Names and meanings are JAX's.
+`import distad` starts no MPI; the first mesh or device does.
+"""
+
+from distad import lax, nn, numpy, random, tree
+from distad.numpy import methods as _methods
+from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
+from distad.config import config
+from distad.control.custom import custom_jvp, custom_vjp
+from distad.control.jit import jit
+from distad.core.jaxpr import scope as named_scope
+from distad.core.value import Array, typeof
+
+from distad.errors import (
+    DisagreementError,
+    DuplicateSpecError,
+    IndivisibleError,
+    LauncherMismatchError,
+    ShardingTypeError,
+)
+from distad.lax.placement import (
+    device_count,
+    device_put,
+    devices,
+    local_device_count,
+    local_devices,
+    make_array_from_callback,
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+    make_mesh,
+    process_allgather,
+    process_count,
+    process_index,
+    reshard,
+)
+from distad.types.array_type import ArrayType
+from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_abstract_mesh, get_mesh, set_mesh
+from distad.types.sharding import NamedSharding
+from distad.types.spec import P
+
+PartitionSpec = P
+ShapeDtypeStruct = ArrayType
+__version__ = '0.1.0'

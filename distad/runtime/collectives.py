@@ -1,8 +1,8 @@
 """The collectives: all-reduce, all-gather, reduce-scatter, all-to-all and permutation, for any dtype.
 
 Every one goes through `_communicate`, which records it, starts it without blocking and waits with a deadline. What
-goes out is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the uint8
-whose max is "or", half-precision types as float32, rounded once at the end.
+goes out is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the
+uint8 whose max is "or", half-precision types as float32, rounded once at the end.
 
 Among one rank, and for arrays that hold nothing, there is nothing to send: no call and no record. A result may then be
 the operand itself. `where` is anything with the path of the equation and the user's source line (`recorder.Where`).

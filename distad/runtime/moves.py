@@ -106,8 +106,8 @@ def _check(src: ArrayType, dst: ArrayType) -> None:
         raise ShardingTypeError(f'reshard cannot turn a {src.kind} to come into a {dst.kind} to come: {src} to {dst}; '
                                 f'reduce the {src.kind} first')
     if dst.kind != 'sum' and _summed(dst) & src.split_axes:
-        raise ShardingTypeError(f'reshard cannot make split axes unreduced of kind {dst.kind}: {src} to {dst}; for what '
-                                'a rank does not hold there are only the zeros of a sum; gather these axes first')
+        raise ShardingTypeError(f'reshard cannot make split axes unreduced of kind {dst.kind}: {src} to {dst}; only a '
+                                'sum has zeros for what a rank does not hold; gather these axes first')
 
 
 def _by_all_reduce(src: ArrayType, dst: ArrayType, leaving: tuple[str, ...]) -> Plan:

@@ -1,0 +1,1 @@
+"""Random numbers as functions of key and global index."""
