@@ -203,7 +203,7 @@ def _place(value: np.ndarray, placed: Placed, mesh: list) -> Any:
     on = _mesh(_key(mesh))
     mine = [block for device, block in zip(on.devices.flat, blocks(value, placed, mesh))
             if device.process_index == jax.process_index()]
-    return jax.make_array_from_single_device_arrays(value.shape, jax.NamedSharding(on, spec), mine)
+    return jax.make_array_from_single_device_arrays(value.shape, jax.NamedSharding(on, spec), mine, dtype=value.dtype)
 
 
 def _type(x: Any) -> Placed:

@@ -44,7 +44,9 @@ class Verdict:
 def judge(case: Case, trial: Trial) -> Verdict:
     """The verdict on a case from what all ranks saw."""
     verdict = Verdict(id=case['id'], group=case['group'])
-    odd = [outcome.disagreement for outcome in trial.values() if outcome.disagreement]
+    first = ('inputs', 'waiting')  # where ranks part ways there, what follows is no news
+    phases = sorted(trial, key=lambda phase: phase not in first)
+    odd = [trial[phase].disagreement for phase in phases if trial[phase].disagreement]
     if odd:
         verdict.problems += odd
     elif 'waiting' in trial:
