@@ -7,7 +7,8 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 `import distad` starts no MPI; the first mesh or device does.
 """
 
-from distad import lax, nn, numpy, random, tree
+from distad import lax, nn, numpy, random, sharding, tree
+from distad import tree as tree_util
 from distad.numpy import methods as _methods
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.config import config
@@ -42,7 +43,7 @@ from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_abstract_mesh, get_mesh, set_mesh
 from distad.types.sharding import NamedSharding
 from distad.types.spec import P
+from distad.types.struct import ShapeDtypeStruct
 
 PartitionSpec = P
-ShapeDtypeStruct = ArrayType
 __version__ = '0.1.0'

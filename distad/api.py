@@ -65,7 +65,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         _check_output(out, holomorphic)
         t = typeof(out)
         one = t.dtype.type(1)
-        gradients = pull(reshard(one, to=(t.dual(),))[0] if t.unreduced or t.reduced else one)
+        gradients = pull(one if t.mesh.empty else reshard(one, to=(t.dual(),))[0])
         return (out, *aux) if has_aux else out, gradients[0] if isinstance(argnums, int) else gradients
 
     return value_and_gradient

@@ -19,6 +19,7 @@ from distad.runtime import agreement
 from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType
 from distad.types.mesh import Mesh, get_mesh
+from distad.types.struct import ShapeDtypeStruct, struct_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +35,7 @@ class Traced:
 
     @property
     def out_info(self) -> Any:
-        return tree.unflatten(self.out_tree, self.jaxpr.out_types)
+        return tree.unflatten(self.out_tree, map(struct_of, self.jaxpr.out_types))
 
     def lower(self) -> 'Lowered':
         return Lowered(traced=self)
@@ -106,7 +107,7 @@ class Jitted:
     def _traced(self, args: tuple, kwargs: dict) -> tuple[list, Traced]:
         dynamic, static = self._parted(args, kwargs)
         leaves, structure = tree.flatten(dynamic)
-        flat = [as_value(x, self.name) for x in leaves]
+        flat = [x if isinstance(x, ShapeDtypeStruct) else as_value(x, self.name) for x in leaves]
         types = tuple(map(typeof, flat))
         mesh = mesh_of(flat)
         if mesh is None and not get_mesh().empty:

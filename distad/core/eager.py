@@ -12,7 +12,7 @@ from distad.core.trace import Trace
 from distad.core.value import Array, check_concrete, is_scalar, typeof
 from distad.runtime import mpi
 from distad.types.array_type import ArrayType
-from distad.types.mesh import Mesh, get_mesh
+from distad.types.mesh import AbstractMesh, Mesh, get_mesh
 
 _LIMIT = 8192
 
@@ -20,10 +20,11 @@ _LIMIT = 8192
 class EagerTrace(Trace):
     """The bottom of every tower of traces."""
 
-    __slots__ = ('calls',)
+    __slots__ = ('calls', 'meshes')
 
     def __init__(self) -> None:
         self.calls: dict = {}
+        self.meshes: dict[AbstractMesh, Mesh | None] = {}         # the mesh of ranks behind an abstract one; None: several
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
         check_concrete(args, primitive.name)
@@ -46,11 +47,25 @@ class EagerTrace(Trace):
 
     def prepare(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict):
         outs = primitive.infer(types, params)
-        if mesh is None and any(not t.mesh.empty for t in outs):
-            mesh = concrete(next(t for t in outs if not t.mesh.empty))
+        if mesh is not None:
+            known = self.meshes.setdefault(mesh.abstract_mesh, mesh)
+            self.meshes[mesh.abstract_mesh] = mesh if known == mesh else None
+        elif any(not t.mesh.empty for t in outs):
+            mesh = self.concrete(next(t for t in outs if not t.mesh.empty))
         if mesh is not None and mpi.rank() not in mesh.ranks:
             return outs, mesh, None
         return outs, mesh, primitive.kernel(Place(mesh=mesh), types, outs, params)
+
+    def concrete(self, t: ArrayType) -> Mesh:
+        """The mesh of ranks for a value made from nothing: the current one, or the only one in use that looks like it."""
+        mesh = get_mesh()
+        if not mesh.empty and mesh.abstract_mesh == t.mesh:
+            return mesh
+        found = self.meshes.get(t.mesh)
+        if found is None:
+            raise ValueError(f"a value of type {t} needs the mesh {t.mesh} as current mesh: use set_mesh(mesh), or hand a "
+                             "NamedSharding with that mesh.")
+        return found
 
 
 def mesh_of(args) -> Mesh | None:
@@ -63,15 +78,6 @@ def mesh_of(args) -> Mesh | None:
         if mesh is not None and here != mesh:
             raise ValueError(f"operands live on different meshes: {mesh} and {here}. Bring them to one with device_put.")
         mesh = here
-    return mesh
-
-
-def concrete(t: ArrayType) -> Mesh:
-    """The mesh of ranks that a type without operands is made on: the current one."""
-    mesh = get_mesh()
-    if mesh.empty or mesh.abstract_mesh != t.mesh:
-        raise ValueError(f"a value of type {t} needs the mesh {t.mesh} as current mesh: use set_mesh(mesh), or hand a "
-                         "NamedSharding with that mesh.")
     return mesh
 
 

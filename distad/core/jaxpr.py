@@ -148,10 +148,15 @@ def replayed_source() -> Source | None:
 
 @contextmanager
 def at_equation(eqn: Equation) -> Iterator[None]:
-    """Equations made in the body come from where `eqn` came from."""
+    """Equations made in the body come from where `eqn` came from, and so do errors."""
     path, source = _path.set(_path.get() + eqn.path), _source.set(eqn.source)
     try:
         yield
+    except Exception as error:
+        note = f"in {eqn.primitive.name} written at {eqn.source}"
+        if note not in getattr(error, '__notes__', ()):
+            error.add_note(note)
+        raise
     finally:
         _path.reset(path)
         _source.reset(source)

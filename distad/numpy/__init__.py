@@ -2,3 +2,4 @@
 
 from distad.numpy.elementwise import *  # noqa: F403
 from distad.numpy.creation import *  # noqa: F403
+from distad.numpy.scalars import *  # noqa: F403

@@ -6,7 +6,7 @@ table in `runtime.moves`, and the table is closed under that map, no other rule 
 """
 
 from distad.core.primitive import NoRule, Place, Primitive
-from distad.core.value import Zero
+from distad.core.value import Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.runtime import moves
 from distad.types.array_type import ArrayType
@@ -40,7 +40,7 @@ def _placed(t: ArrayType, want: ArrayType) -> ArrayType:
 
 def _transpose(cts, *operands, to):
     live = [i for i, ct in enumerate(cts) if ct.__class__ is not Zero]
-    back = reshard(*(cts[i] for i in live), to=tuple(_home(operands[i].type, cts[i].type) for i in live))
+    back = reshard(*(cts[i] for i in live), to=tuple(_home(operands[i].type, typeof(cts[i])) for i in live))
     out = [None] * len(operands)
     for i, ct in zip(live, back, strict=True):
         out[i] = ct
@@ -78,7 +78,6 @@ reshard = Primitive(
 
 def cast(x, t: ArrayType):
     """One value resharded to a type; itself when nothing changes."""
-    have = x.type
-    if have is t or have == t:
+    if typeof(x) == t:
         return x
     return reshard(x, to=(t,))[0]
