@@ -7,6 +7,7 @@ reference) or `failed`, with one line for each thing that is not right.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,10 +80,9 @@ def _judge_forward(case: Case, mode: str, trial: Trial, verdict: Verdict) -> Non
     elif mode == 'jit' and 'jit_error' in case and got.error:
         pass
     elif got.error:
-        refused = set(got.error) & set(reasons.CLEAN)
         wanted = case.get('py', ', '.join(case.get('out', ())))
         line = f'{mode}: raised {_said(got)}; expected {wanted}'
-        if not refused:
+        if not reasons.clean(got):
             verdict.problems.append(line)
         else:
             verdict.because(case, 'refuses', line)
@@ -103,7 +103,7 @@ def _judge_refusal(case: Case, mode: str, trial: Trial, verdict: Verdict) -> Non
         if expected & set(got.error):
             return
         line = f'{mode}: raised {_said(got)}; expected {label}'
-        if set(got.error) & set(reasons.CLEAN):
+        if reasons.clean(got):
             verdict.because(case, 'class', line)
         else:
             verdict.problems.append(line)
@@ -136,7 +136,7 @@ def _judge_gradient(case: Case, phase: str, trial: Trial, verdict: Verdict) -> N
     got, record = trial[phase], case.get('grad', {})
     kind = record.get('error_kind')
     if got.error:
-        if not set(got.error) & set(reasons.CLEAN):
+        if not reasons.clean(got):
             verdict.problems.append(f'{phase}: raised {_said(got)}')
         elif 'error' in case:
             verdict.problems.append(f'{phase}: the forward pass is accepted, the backward pass raised {_said(got)}')
@@ -256,6 +256,8 @@ def _said(outcome: Outcome) -> str:
 def _same_python(got: object, want: object) -> bool:
     if isinstance(want, (bool, int)) or isinstance(got, (bool, int)):
         return got == want
+    if isinstance(got, OrderedDict):
+        got = f'OrderedDict({dict(got)!r})'  # as Python prints it from 3.12 on
     return _sets_sorted(got if isinstance(got, str) else repr(got)) == _sets_sorted(want)
 
 

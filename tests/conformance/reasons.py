@@ -21,7 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.conformance.cases import Case
+from tests.conformance.harness import Outcome
 
+# A refusal is one of these, with a sentence.
 CLEAN = ('ShardingTypeError', 'DuplicateSpecError', 'ForbiddenCollectiveError', 'ValueError', 'TypeError',
          'NotImplementedError', 'RuntimeError')
 
@@ -42,6 +44,10 @@ def ids(*names: str) -> Callable[[Case], bool]:
     return lambda case: case['id'] in names
 
 
+def group(name: str) -> Callable[[Case], bool]:
+    return lambda case: case['group'] == name
+
+
 def expr(pattern: str) -> Callable[[Case], bool]:
     return lambda case: re.search(pattern, case.get('expr', '')) is not None
 
@@ -53,6 +59,12 @@ def both(*conditions: Callable[[Case], bool]) -> Callable[[Case], bool]:
 def one_unreduced(case: Case) -> bool:
     """Exactly one operand is unreduced: with the others cast to reduced, a product is linear in it."""
     return sum(bool(arg['unreduced']) for arg in case['args']) == 1
+
+
+def unreduced_apart(case: Case) -> bool:
+    """No axis over which two operands are unreduced."""
+    axes = [axis for arg in case['args'] for axis in arg['unreduced']]
+    return len(axes) == len(set(axes))
 
 
 def replicated_beside(case: Case) -> bool:
@@ -84,6 +96,11 @@ REASONS = (
         text='a product with one unreduced operand is linear in it: the other operands cast to reduced for free',
         allows=('accepts',),
         applies=both(kinds('unreduced-times-not-reduced', 'dot-of-unreduced', 'sharded-with-reduced'), one_unreduced),
+    ),
+    Reason(
+        text='operands unreduced over different axes: on each axis one is a summand and the other casts to reduced',
+        allows=('accepts',),
+        applies=both(kinds('mul-both-unreduced', 'dot-of-unreduced'), unreduced_apart),
     ),
     Reason(
         text='real, imag and conj are linear, so they pass an unreduced array through',
@@ -124,7 +141,27 @@ REASONS = (
         allows=('python', 'refuses'),
         applies=ids('pieces-025', 'pieces-026'),
     ),
+    Reason(
+        text="printing does not communicate: a split or unreduced array shows its type and this rank's part",
+        allows=('python',),
+        applies=both(group('typeof'), expr(r'^(str|repr)\(a\)$')),
+    ),
+    Reason(
+        text='reading does not communicate: the whole of a split or unreduced array is asked for by name',
+        allows=('refuses',),
+        applies=both(group('typeof'), expr(r'np\.asarray\(a\)|\.item\(\)|tolist|float\(|bool\(')),
+    ),
+    Reason(
+        text='the axes of a mesh have different names',
+        allows=('refuses',),
+        applies=ids('pspec-077'),
+    ),
 )
+
+
+def clean(outcome: Outcome) -> bool:
+    """Whether an exception is a refusal and not an accident."""
+    return bool(set(outcome.error) & set(CLEAN)) and len(outcome.message.split()) > 2
 
 
 def find(case: Case, way: str) -> str | None:
