@@ -36,7 +36,7 @@ test: $(READY)  ## the whole suite at 1, 2, 3 and 4 ranks; or: make test RANKS=2
 	echo; echo -n "$$report"; exit $$status
 
 lint: $(READY)  ## style (ruff) and layers (import-linter)
-	@ruff check . && lint-imports --no-logo
+	@status=0; ruff check --output-format concise . || status=1; lint-imports --no-logo || status=1; exit $$status
 
 setup: $(READY)  ## the virtual environment .venv with distad, its tools and, where there is no mpirun, MPICH
 
@@ -53,10 +53,10 @@ $(READY): setup.cfg pyproject.toml
 	  echo "setup: new virtual environment $(VENV) ($$($$python --version))"; \
 	  $$python -m venv $(VENV) || { echo "setup: no venv module? On Debian: apt install python3-venv"; exit 1; }; fi
 	@echo "setup: installing distad, its dependencies and its tools into $(VENV)"
-	@pip install --quiet --disable-pip-version-check -e '.[examples,test]'
+	@pip install -qq --disable-pip-version-check -e '.[examples,test]'
 	@if command -v mpirun > /dev/null && $(TWO_RANKS); then echo "setup: MPI is $$(command -v mpirun)"; else \
 	  echo "setup: no mpirun that mpi4py can work with; installing MPICH into $(VENV)"; \
-	  pip install --quiet --disable-pip-version-check -e '.[mpich]' && $(TWO_RANKS) || { \
+	  pip install -qq --disable-pip-version-check -e '.[mpich]' && $(TWO_RANKS) || { \
 	  echo "setup: two ranks under $$(command -v mpirun) do not find each other"; exit 1; }; fi
 	@touch $@
 

@@ -210,13 +210,13 @@ def test_a_test_runs_where_it_belongs(tmp_path: Path, n: int, here: set[str]) ->
     """, n, '-o', 'distad_ranks=1 2')
     assert status == 0
     assert set(re.findall(r'test_it.py::test_(\S+) PASSED', output)) == here
-    assert 'not in a run of this size' in output and 'skipped' not in output
+    assert 'tests that belong to other runs: ' in output and 'skipped' not in output
 
 
 def test_a_run_to_which_no_test_belongs_is_no_failure(tmp_path: Path) -> None:
     status, output = run(tmp_path, '@pytest.mark.ranks(2)\ndef test_two(): pass', 1)
     assert status == 0
-    assert 'not in a run of this size: 1 tests of mpirun -n 2' in output
+    assert 'tests that belong to other runs: 1 to mpirun -n 2' in output
 
 
 def test_ranks_shrink_an_example_together(tmp_path: Path) -> None:

@@ -111,8 +111,8 @@ class Harness:
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self.elsewhere:
-            terminalreporter.write_line('not in a run of this size: ' + ', '.join(
-                f'{count} tests of mpirun -n {size}' for size, count in sorted(self.elsewhere.items())))
+            terminalreporter.write_line('tests that belong to other runs: ' + ', '.join(
+                f'{count} to mpirun -n {size}' for size, count in sorted(self.elsewhere.items())))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
