@@ -16,6 +16,8 @@ from tests.conformance import reasons
 from tests.conformance.cases import Case, Placed, assemble, difference, recorded_value, tolerance
 from tests.conformance.harness import Outcome, Trial, chosen_for_jit, run
 
+# XLA drops a loss that only its gradient is asked for; run equation by equation, it is computed.
+DIFFERENTIATED = re.compile(r'grad\(|vjp\(|linearize\(')
 LOOPS = re.compile(r'scan|while_loop|fori_loop|lax\.map|associative')
 # The backward pass of these is refused by everyone: there is no rule to find.
 GRADIENT_MUST_FAIL = ('while-reverse-mode', 'custom-vjp-type-mismatch')
@@ -238,7 +240,8 @@ def _values(count: dict[str, int]) -> list[int]:
 
 def _judge_count(case: Case, phase: str, got: dict[str, int], recorded: dict[str, int] | int | None,
                  verdict: Verdict) -> None:
-    if recorded is None or ('source' in case and phase == 'eager'):
+    dead_code = 'source' in case or DIFFERENTIATED.search(case['expr'])
+    if recorded is None or (dead_code and not phase.startswith('jit')):
         return
     most = recorded if isinstance(recorded, int) else sum(_values(recorded))
     if sum(got.values()) > most:
