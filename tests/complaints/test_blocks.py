@@ -20,11 +20,11 @@ def test_buffers_of_every_dtype_are_gathered_and_summed(dtype: str) -> None:
     dt = jnp.bfloat16 if dtype == 'bfloat16' else np.dtype(dtype)
     v = (np.arange(4) % 3).astype(dt)
     a = put(v, 'X')
-    assert a.dtype == dt and full(a).astype('f4').tolist() == v.astype('f4').tolist()
+    assert a.dtype == dt and full(a).astype('c8').tolist() == v.astype('c8').tolist()
     if dtype != 'bool':
-        assert full(a.sum()).astype('f4') == v.astype('f4').sum()
+        assert full(a.sum()).astype('c8') == v.astype('c8').sum()
         u = jax.reshard(a, P(unreduced={'X'}))
-        assert full(u).dtype == dt and full(jax.reshard(u, P('X'))).astype('f4').tolist() == v.astype('f4').tolist()
+        assert full(u).dtype == dt and full(jax.reshard(u, P('X'))).astype('c8').tolist() == v.astype('c8').tolist()
     else:
         assert full(a.sum()) == 2
 

@@ -72,11 +72,6 @@ def chosen_for_jit(case: Case) -> bool:
     return zlib.crc32(case['id'].encode()) % 4 == 0
 
 
-def here(case: Case) -> bool:
-    """Whether the tests run the case in this launch: all whose mesh has its size, some that leave ranks to spare."""
-    return mesh_size(case) == world_size() or fits(case) and zlib.crc32(case['id'].encode()) % 8 == 1
-
-
 def fits(case: Case) -> bool:
     """Whether this launch has enough ranks for the case's mesh."""
     return mesh_size(case) <= world_size()

@@ -6,8 +6,9 @@ The command line runs every group; the tests run these.
 from __future__ import annotations
 
 import re
+import zlib
 
-from tests.conformance.cases import Case, explicit
+from tests.conformance.cases import Case, explicit, mesh_size
 
 GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pairs2', 'binary_scalar', 'broadcasting',
           'dtype', 'dtype_x64', 'reshard', 'device_put', 'reshape', 'transpose', 'broadcast', 'concat', 'split',
@@ -29,10 +30,17 @@ def selected(case: Case) -> bool:
 
 
 def chunks(size: int) -> dict[str, list[Case]]:
-    """The selected cases in chunks of one group each: 'unary-0', 'unary-1', ..."""
+    """The selected cases in chunks of one group and one size of mesh: 'unary on 2 devices, 0', ..."""
     named: dict[str, list[Case]] = {}
     for group in GROUPS:
         cases = [case for case in explicit() if case['group'] == group and selected(case)]
-        for start in range(0, len(cases), size):
-            named[f'{group}-{start // size}'] = cases[start : start + size]
+        for devices in sorted({mesh_size(case) for case in cases}):
+            here = [case for case in cases if mesh_size(case) == devices]
+            for start in range(0, len(here), size):
+                named[f'{group} on {devices}, {start // size}'] = here[start : start + size]
     return named
+
+
+def sample(one_in: int) -> list[Case]:
+    """One selected case in so many, the same ones always."""
+    return [case for case in explicit() if selected(case) and zlib.crc32(case['id'].encode()) % one_in == 1]
