@@ -32,7 +32,7 @@ def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = N
     sent = _to_wire(x, dtype)
     out = np.empty_like(sent)
     operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
-    _communicate('all-reduce', group, x.dtype, sent.nbytes, where,
+    communicate('all-reduce', group, x.dtype, sent.nbytes, where,
                  lambda comm: comm.Iallreduce(sent, out, operation))
     return _from_wire(out, x.dtype)
 
@@ -45,7 +45,7 @@ def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any
     sent = _to_wire(x, dtype)
     out = np.empty(x.shape[1:], dtype)
     operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
-    _communicate('reduce-scatter', group, x.dtype, sent.nbytes, where,
+    communicate('reduce-scatter', group, x.dtype, sent.nbytes, where,
                  lambda comm: comm.Ireduce_scatter_block(sent, out, operation))
     return _from_wire(out, x.dtype)
 
@@ -57,7 +57,7 @@ def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
     sent = _bytes(x)
     out = np.empty((group.size, *x.shape), x.dtype)
     into = _bytes(out)
-    _communicate('all-gather', group, x.dtype, sent.nbytes, where, lambda comm: comm.Iallgather(sent, into))
+    communicate('all-gather', group, x.dtype, sent.nbytes, where, lambda comm: comm.Iallgather(sent, into))
     return out
 
 
@@ -68,7 +68,7 @@ def all_to_all(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
     sent = _bytes(x)
     out = np.empty(x.shape, x.dtype)
     into = _bytes(out)
-    _communicate('all-to-all', group, x.dtype, sent.nbytes, where, lambda comm: comm.Ialltoall(sent, into))
+    communicate('all-to-all', group, x.dtype, sent.nbytes, where, lambda comm: comm.Ialltoall(sent, into))
     return out
 
 
@@ -87,7 +87,7 @@ def all_to_all_v(group: Group, blocks: Sequence[np.ndarray], shapes: Sequence[tu
     counts = [0 if k == group.index else block.nbytes for k, block in enumerate(blocks)]
     comes = [0 if k == group.index else result.nbytes for k, result in enumerate(results)]
     into = np.empty(sum(comes), np.uint8)
-    _communicate('collective-permute', group, own.dtype, sent.nbytes, where,
+    communicate('collective-permute', group, own.dtype, sent.nbytes, where,
                  lambda comm: comm.Ialltoallv([sent, counts], [into, comes]))
     start = 0
     for k, size in enumerate(comes):
@@ -116,8 +116,9 @@ def _agreement(group: Group) -> Callable[[], str]:
 
 # ---- the one way out
 
-def _communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
-                 start: Callable[[Any], Any]) -> None:
+def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
+                start: Callable[[Any], Any]) -> None:
+    """Begin an operation with `start(comm)`, which gives a request, record it and wait for it."""
     record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where)
     _begin_and_wait(group, start, record.__str__)
     recorder.end(record)

@@ -75,7 +75,6 @@ def cores(process: int = 0) -> frozenset[int]:
         return frozenset(range(os.cpu_count() or 1))
 
 
-def blas_threads(mine: frozenset[int], node: list[frozenset[int]]) -> int:
-    """How many threads BLAS may use: this rank's cores, shared with the ranks of the node that may use them too."""
-    sharing = sum(1 for other in node if other & mine)
-    return max(1, len(mine) // max(1, sharing))
+def sharing(mine: frozenset[int], node: list[frozenset[int]]) -> int:
+    """How many ranks of the node, this one included, may run on this rank's cores. One, if each is bound to its own."""
+    return sum(1 for other in node if other & mine)

@@ -62,6 +62,7 @@ class _World:
     comm: Any
     rank: int
     size: int
+    tries: int
     channels: dict[tuple[int, ...], Channel] = field(default_factory=dict)
     left: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
     watchers: list[Callable[[], None]] = field(default_factory=list)
@@ -148,14 +149,19 @@ def watch(callback: Callable[[], None]) -> None:
     _world().watchers.append(callback)
 
 
+# How often a rank tries before it sleeps: about as long as ranks on cores of their own differ. A sleep takes 70 us or
+# more, but with fewer cores than ranks every try keeps the others from arriving.
+_TRIES_ALONE, _TRIES_CROWDED = 1000, 50
+
+
 def wait(test: Callable[[], bool], what: Callable[[], str], present: Callable[[], None] = lambda: None,
-         watchers: Sequence[Callable[[], None]] = ()) -> None:
+         watchers: Sequence[Callable[[], None]] = (), tries: int = _TRIES_CROWDED) -> None:
     """Wait until `test()` is true: first by trying, then with short sleeps, at most until the deadline.
 
     Sleeping leaves the core to the rank that is waited for, and lets Python see signals. `what()` names the operation
     for the message; `present()` raises if it can never complete.
     """
-    for _ in range(200):
+    for _ in range(tries):
         if test():
             return
     began = time.monotonic()
@@ -179,11 +185,17 @@ def wait(test: Callable[[], bool], what: Callable[[], str], present: Callable[[]
                 'rightly takes longer needs a longer DISTAD_TIMEOUT (seconds)')
 
 
+def test_all(requests: list) -> bool:
+    """Whether all of several requests are done."""
+    return _world().MPI.Request.Testall(requests)
+
+
 def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
     """Wait for a collective on a channel."""
     here = _world()
     try:
-        wait(request.Test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers)
+        wait(request.Test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers,
+             here.tries)
     except BaseException:
         channel.given_up.append(request)
         raise
@@ -258,7 +270,7 @@ def _listed(ranks: Iterable[int]) -> str:
 
 @functools.cache
 def _world() -> _World:
-    crowded = launch.yield_when_crowded()
+    yielding = launch.yield_when_crowded()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', RuntimeWarning)  # mpi4py suspects what check_launcher says in full
@@ -272,21 +284,23 @@ def _world() -> _World:
     log.start(all_ranks.rank, all_ranks.size)
     comm, request = all_ranks.Idup()
     wait(request.Test, lambda: 'the start of distad on all ranks')
+    tries = _TRIES_ALONE
     if all_ranks.size > 1:
         exits.install(all_ranks.rank, all_ranks.Abort, _leave)
-        _share_cores(MPI, comm)
-    if crowded:
-        log.logger.info('more ranks than cores on this node: MPICH gives up the core while it waits '
-                        '(MPIR_CVAR_ENABLE_HEAVY_YIELD=1)')
-    return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size)
+        node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        mine = launch.cores()
+        sharing = launch.sharing(mine, node.allgather(mine))
+        node.Free()
+        if sharing > len(mine):
+            tries = _TRIES_CROWDED
+            log.logger.info('%d ranks share %d cores: while they wait they sleep%s', sharing, len(mine),
+                            ', and so does MPICH (MPIR_CVAR_ENABLE_HEAVY_YIELD=1)' if yielding else '')
+        _limit_blas(max(1, len(mine) // sharing))
+    return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries)
 
 
-def _share_cores(MPI: Any, comm: Any) -> None:
-    """Limit BLAS to this rank's share of the cores, unless the user has chosen a number of threads."""
-    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    mine = launch.cores()
-    threads = launch.blas_threads(mine, node.allgather(mine))
-    node.Free()
+def _limit_blas(threads: int) -> None:
+    """Limit BLAS to so many threads, unless the user has chosen a number."""
     if any(name in os.environ for name in launch.BLAS_VARIABLES):
         return
     before = max((pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'), default=0)

@@ -1,7 +1,10 @@
 """Moves: every pair of types keeps the global value, obeys the adjoint law and sends no more than needed."""
 
 import itertools
+import json
 import random
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -12,6 +15,9 @@ from distad.errors import ShardingTypeError
 from distad.runtime import blocks, collectives, moves, mpi, recorder
 from distad.types.array_type import ArrayType
 from distad.types.dtypes import KEY, float0
+from distad.types.mesh import AbstractMesh
+from distad.types.sharding import NamedSharding
+from distad.types.spec import P
 from tests.runtime.meshes import mesh_of, types_on
 from tests.runtime.threads import Ranks
 
@@ -58,6 +64,7 @@ def test_every_pair_keeps_the_value(mesh):
             check_pair(src, dst, mesh, exchange(mesh, block), exchange(mesh, out))
 
 
+@pytest.mark.ranks(1)
 @pytest.mark.parametrize('sizes, most', [
     ((2, 2), None), ((2, 3), None), ((1, 2), None), ((2, 2, 2), 600), ((3, 2, 2), 300)])
 def test_every_pair_keeps_the_value_in_threads(sizes, most, monkeypatch):
@@ -73,6 +80,7 @@ def test_every_pair_keeps_the_value_in_threads(sizes, most, monkeypatch):
         check_pair(src, dst, mesh, given[i], {r: taken[r][i] for r in mesh.ranks})
 
 
+@pytest.mark.ranks(1)
 @pytest.mark.parametrize('sizes', [(2,), (2, 2), (2, 3)])
 def test_adjoint_law(sizes, monkeypatch):
     """<A x, y> = <x, A^T y>, where a pair of a summand and a copy counts on every rank, a pair of copies once."""
@@ -165,6 +173,35 @@ def kinds(src: ArrayType, dst: ArrayType) -> list[tuple[str, str]]:
 ])
 def test_plans(src, dst, expected):
     assert kinds(WHOLE.update(**src), WHOLE.update(**dst)) == expected
+
+
+RECORDED = Path(__file__).parents[1] / 'conformance' / 'data' / 'explicit.jsonl'
+
+
+def recorded_moves():
+    """The recorded reshards and device_puts of one array: its type, the type it goes to, the collectives counted."""
+    for case in map(json.loads, RECORDED.read_text().splitlines()):
+        call = re.fullmatch(r'jax\.(?:reshard|device_put)\(a, (jax\.P\(.*\))\)', case['expr'])
+        if case['group'] in ('reshard', 'device_put') and call and 'collectives' in case:
+            mesh = AbstractMesh([n for _, n in case['mesh']], [name for name, _ in case['mesh']])
+            arg, = case['args']
+            spec = P(*arg['spec'], unreduced=set(arg['unreduced']), reduced=set(arg['reduced']))
+            dtype = getattr(ml_dtypes, arg['dtype'], arg['dtype'])
+            src, dst = (ArrayType(arg['shape'], dtype, sharding=NamedSharding(mesh, p))
+                        for p in (spec, eval(call[1], {'jax': SimpleNamespace(P=P)})))
+            yield case['id'], src, dst, *(sum(case[key].values()) if key in case else None
+                                          for key in ('collectives', 'grad_collectives'))
+
+
+def test_no_more_messages_than_recorded():
+    count = 0
+    for name, src, dst, forward, backward in recorded_moves():
+        count += 1
+        assert len(moves.messages(moves.plan(src, dst))) <= forward, (name, moves.plan(src, dst))
+        if backward is not None:
+            back = moves.plan(dst.dual(), src.dual())
+            assert len(moves.messages(back)) <= backward, (name, back)
+    assert count > 400
 
 
 def test_axes_of_size_one_never_send():

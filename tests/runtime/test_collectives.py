@@ -1,0 +1,167 @@
+"""Collectives against NumPy: every dtype, NaN, scalars, empty arrays, any layout, groups of one."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from distad.errors import CollectiveTimeoutError
+from distad.runtime import collectives, mpi, recorder
+from distad.types.dtypes import KEY, bfloat16, float0
+
+NUMBERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, bfloat16,
+           np.float32, np.float64, np.complex64, np.complex128]
+MESHES = pytest.mark.meshes((1,), (2,), (3,), (4,))
+
+
+def group(mesh):
+    return mpi.group(mesh, ('X',))
+
+
+def everyone(mesh, shape, dtype) -> list[np.ndarray]:
+    """What each rank brings."""
+    return [np.random.default_rng(r).integers(0, 9, shape).astype(dtype) for r in mesh.ranks]
+
+
+@MESHES
+@pytest.mark.parametrize('dtype', NUMBERS, ids=str)
+@pytest.mark.parametrize('kind', ['sum', 'max', 'min'])
+def test_all_reduce(mesh, dtype, kind):
+    for shape in [(3, 5), (), (0, 2)]:
+        xs = everyone(mesh, shape, dtype)
+        out = collectives.all_reduce(group(mesh), xs[mpi.rank()], kind)
+        assert out.dtype == dtype and out.shape == shape
+        expected = {'sum': np.add, 'max': np.maximum, 'min': np.minimum}[kind].reduce(np.stack(xs), axis=0)
+        np.testing.assert_array_equal(out.astype(np.complex128), expected.astype(np.complex128))
+
+
+@MESHES
+@pytest.mark.parametrize('dtype', [*NUMBERS, np.bool_, KEY, ml_dtypes.float8_e4m3fn], ids=str)
+def test_moves(mesh, dtype):
+    n, me = mesh.size, mpi.rank()
+    for shape in [(2, 3), (), (0,)]:
+        xs = [any_bits(r, (n, *shape), np.dtype(dtype)) for r in range(n)]
+        same(collectives.all_gather(group(mesh), xs[me]), np.stack(xs))
+        same(collectives.all_to_all(group(mesh), xs[me]), np.stack([x[me] for x in xs]))
+
+
+@MESHES
+def test_moves_of_unlike_sizes(mesh):
+    n, me = mesh.size, mpi.rank()
+    blocks = [np.full((k, me), 10 * me + k, np.int16) for k in range(n)]
+    for k, block in enumerate(collectives.all_to_all_v(group(mesh), blocks, [(me, k) for k in range(n)])):
+        same(block, np.full((me, k), 10 * k + me, np.int16))
+
+
+def any_bits(seed: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    most = 2 if dtype.kind == 'b' else 256
+    size = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng(seed).integers(most, size=size, dtype=np.uint8).view(dtype).reshape(shape)
+
+
+def same(got: np.ndarray, expected: np.ndarray) -> None:
+    """Bit by bit: random bytes are NaNs as well."""
+    assert got.shape == expected.shape and got.dtype == expected.dtype
+    assert np.ascontiguousarray(got).tobytes() == expected.tobytes()
+
+
+@MESHES
+@pytest.mark.parametrize('dtype', [*NUMBERS, np.bool_], ids=str)
+def test_reduce_scatter(mesh, dtype):
+    for shape in [(2, 3), (), (0,)]:
+        xs = everyone(mesh, (mesh.size, *shape), dtype)
+        out = collectives.reduce_scatter(group(mesh), xs[mpi.rank()])
+        assert out.dtype == dtype
+        np.testing.assert_array_equal(out, np.add.reduce(np.stack(xs), axis=0, dtype=dtype)[mpi.rank()])
+
+
+@MESHES
+@pytest.mark.parametrize('kind, op', [('sum', np.any), ('max', np.any), ('min', np.all)])
+def test_booleans(mesh, kind, op):
+    xs = np.stack([np.array([True, False, r == 0, r == mesh.size - 1]) for r in mesh.ranks])
+    out = collectives.all_reduce(group(mesh), xs[mpi.rank()], kind)
+    assert out.dtype == np.bool_
+    np.testing.assert_array_equal(out, op(xs, axis=0))
+
+
+@MESHES
+@pytest.mark.parametrize('dtype', [np.float16, bfloat16, np.float32, np.float64, np.complex64], ids=str)
+@pytest.mark.parametrize('kind', ['max', 'min'])
+def test_max_and_min_keep_nan(mesh, dtype, kind):
+    mine = np.array([np.nan if mpi.rank() == 0 else 1, np.nan if mpi.rank() == mesh.size - 1 else 1, 2], dtype)
+    out = collectives.all_reduce(group(mesh), mine, kind)
+    np.testing.assert_array_equal(np.isnan(out), [True, True, False])
+
+
+@pytest.mark.meshes((3,))
+def test_half_precision_rounds_once(mesh):
+    xs = np.array([2048, 1, 1], np.float16)  # 2048 + 1 rounds back to 2048 in float16
+    assert collectives.all_reduce(group(mesh), xs[mpi.rank()]) == 2050
+
+
+@MESHES
+def test_any_layout(mesh):
+    xs = everyone(mesh, (4, 6), np.float32)
+    mine = xs[mpi.rank()]
+    for view in (lambda x: x.T, lambda x: x[::2, 1:], lambda x: np.broadcast_to(x[:1], (4, 6)), np.asfortranarray):
+        expected = np.sum([view(x) for x in xs], axis=0)
+        np.testing.assert_array_equal(collectives.all_reduce(group(mesh), view(mine)), expected)
+        np.testing.assert_array_equal(collectives.all_gather(group(mesh), view(mine)), np.stack([view(x) for x in xs]))
+    frozen = mine.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(collectives.all_reduce(group(mesh), frozen), np.sum(xs, axis=0))
+    np.testing.assert_array_equal(frozen, mine)
+
+
+@pytest.mark.meshes((2,))
+def test_keys_have_no_sum(mesh):
+    with pytest.raises(TypeError, match='no sum of key<fry>'):
+        collectives.all_reduce(group(mesh), np.zeros(3, KEY))
+
+
+@pytest.mark.meshes((2,))
+def test_what_has_nothing_to_send_is_not_counted(mesh):
+    with recorder.count() as c:
+        collectives.all_reduce(group(mesh), np.zeros((0, 3), np.float32))
+        collectives.all_gather(group(mesh), np.zeros(3, float0))
+        collectives.all_reduce(mpi.group(mesh, ()), np.ones(3, np.float32))
+    assert c.total == 0
+
+
+@MESHES
+def test_agree(mesh):
+    mine = bytes([mpi.rank()]) * (3 * mpi.rank())
+    with recorder.count() as c:
+        got = collectives.agree(group(mesh), mine)
+    assert got == [bytes([r]) * (3 * r) for r in mesh.ranks] and c.total == 0
+
+
+@pytest.mark.meshes((2, 2))
+def test_groups(mesh):
+    me = mesh.coords(mpi.rank())
+    for axes in [('X',), ('Y',), ('X', 'Y'), ('Y', 'X')]:
+        g = mpi.group(mesh, axes)
+        index = 0
+        for name in axes:
+            index = 2 * index + me[name]
+        assert (g.size, g.index) == (2**len(axes), index)
+        places = collectives.all_gather(g, np.array([me[name] for name in axes]))
+        assert places.tolist() == sorted(places.tolist())  # row-major in the order of the axes
+    assert mpi.group(mesh, ('X',)) is mpi.group(mesh, ('X',))
+
+
+@pytest.mark.meshes((2,))
+def test_a_collective_that_nobody_joins_times_out(mesh, monkeypatch):
+    monkeypatch.setenv('DISTAD_TIMEOUT', '0.2')
+    g = group(mesh)
+    before = g.channel.calls
+    if mpi.rank() == 0:
+        with pytest.raises(CollectiveTimeoutError, match=r'#\d+ all-reduce over X, 12 B float32, at .*test_coll'):
+            collectives.all_reduce(g, np.ones(3, np.float32))
+        assert len(g.channel.given_up) == 1
+    else:
+        g.channel.calls += 1
+    monkeypatch.delenv('DISTAD_TIMEOUT')
+    mpi.reset()
+    fresh = group(mesh)
+    assert fresh is not g and fresh.channel.calls == 0 and g.channel.calls == before + 1
+    assert collectives.all_reduce(fresh, np.float32(1)) == 2
