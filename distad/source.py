@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-_OURS = str(Path(__file__).parent) + '/'
+import optree
+
+# The library's own files, and those of the pytree library that calls back into it.
+_OURS = (str(Path(__file__).parent) + '/', str(Path(optree.__file__).parent) + '/', '<distad ')
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from distad.core.jaxpr import Equation, Jaxpr, Literal, Var, sub_jaxprs
 from distad.core.pretty import letters
-from distad.runtime import moves
 
-_SCOPES = {'scan': 'while/body/', 'while': 'while/body/', 'cond': 'cond/branch/'}
+_SCOPES = {'scan': 'while/body/', 'while': 'while/body/', 'cond': 'cond/branch/', 'shard_map': 'shard_map/'}
 
 
 def as_text(jaxpr: Jaxpr, path: str, name: str) -> str:
@@ -35,11 +34,15 @@ def _lines(jaxpr: Jaxpr, path: str, indent: str, names: dict[Var, str]) -> Itera
 
 def operations(eqn: Equation) -> list[str]:
     """What an equation does on this rank: the messages it sends, or its own name."""
-    if eqn.primitive.name != 'reshard':
-        return [eqn.primitive.name]
-    sent = dict.fromkeys((s.kind, s.axes) for t, out in zip((a.type for a in eqn.ins), (v.type for v in eqn.outs), strict=True)
-                         for s in moves.plan(t if not t.mesh.empty else t.update(mesh=out.mesh), out) if s.kind != 'local')
-    return [kind for kind, _ in sent] or ['cast']
+    sent = messages(eqn)
+    return [kind for kind, _ in sent] or ['cast' if eqn.primitive.name == 'reshard' else eqn.primitive.name]
+
+
+def messages(eqn: Equation) -> list[tuple[str, tuple[str, ...]]]:
+    """The collectives of one equation, not of programs inside it: kinds and mesh axes."""
+    if eqn.primitive.messages is None:
+        return []
+    return eqn.primitive.messages(tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs), eqn.params)
 
 
 def count_collectives(jaxpr: Jaxpr) -> dict[str, int]:
@@ -47,10 +50,8 @@ def count_collectives(jaxpr: Jaxpr) -> dict[str, int]:
     total: dict[str, int] = {}
     for eqn in jaxpr.equations:
         times = eqn.params.get('length', 1) if eqn.primitive.name == 'scan' else 1
-        if eqn.primitive.name == 'reshard':
-            for op in operations(eqn):
-                if op != 'cast':
-                    total[op] = total.get(op, 0) + 1
+        for op, _ in messages(eqn):
+            total[op] = total.get(op, 0) + 1
         for inner in sub_jaxprs(eqn.params):
             for op, n in count_collectives(inner).items():
                 total[op] = total.get(op, 0) + n * times

@@ -59,7 +59,7 @@ class EagerTrace(Trace):
     def concrete(self, t: ArrayType) -> Mesh:
         """The mesh of ranks for a value made from nothing: the current one, or the only one in use that looks like it."""
         mesh = get_mesh()
-        if not mesh.empty and mesh.abstract_mesh == t.mesh:
+        if not mesh.empty and (mesh.axis_names, mesh.axis_sizes) == (t.mesh.axis_names, t.mesh.axis_sizes):
             return mesh
         found = self.meshes.get(t.mesh)
         if found is None:

@@ -8,7 +8,7 @@ from distad.errors import TracerArrayConversionError
 from distad.runtime import mpi
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
-from distad.types.mesh import get_mesh
+from distad.types.mesh import get_abstract_mesh, get_mesh
 
 
 def as_value(x, what: str):
@@ -29,7 +29,7 @@ def from_numpy(value: np.ndarray, t: ArrayType) -> Array:
     mesh = get_mesh()
     if mesh.empty:
         return Array(t, None, frozen(value))
-    return Array(t.update(mesh=mesh), mesh, frozen(value) if mpi.rank() in mesh.ranks else None)
+    return Array(t.update(mesh=get_abstract_mesh()), mesh, frozen(value) if mpi.rank() in mesh.ranks else None)
 
 
 def host(x) -> np.ndarray:

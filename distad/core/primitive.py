@@ -9,7 +9,8 @@
     batch                          `(axis, values, dims, **params) -> (value, dim)`
 
 Ops that run programs (scan, jit) have more to say: `kernel` compiles one instead of `impl`, `split` cuts it in a known and a
-linear part, `prune` drops unused results, `show` picks the parameters to print.
+linear part, `prune` drops unused results, `show` picks the parameters to print. Ops that communicate tell `messages(ins,
+outs, params) -> [(kind, axes)]`, a function of types: from it come plans, counts and the check of control flow.
 
 
 Rules run as ordinary code that calls primitives, so a derivative can be differentiated. A field that cannot be filled
@@ -68,18 +69,18 @@ class Primitive:
     """One operation of the language. Calling it binds it to the current trace."""
 
     __slots__ = ('name', 'type', 'impl', 'kernel', 'jvp', 'transpose', 'batch', 'split', 'linearity', 'multiple',
-                 'labels', 'show', 'prune', 'effect', '_types')
+                 'labels', 'show', 'prune', 'effect', 'messages', '_types')
 
     def __init__(self, name: str, *, type: Callable, impl: Callable | None = None, kernel: Callable | None = None,
                  jvp, transpose, batch, split: Callable | None = None, linearity: Linearity = NONLINEAR,
                  multiple: bool = False, labels: Callable | None = None, show: Callable | None = None,
-                 prune: Callable | None = None, effect: bool = False):
+                 prune: Callable | None = None, effect: bool = False, messages: Callable | None = None):
         self.name, self.type, self.impl = name, type, impl
         self.kernel = kernel or self._plain_kernel
         self.jvp, self.transpose, self.batch, self.split = jvp, transpose, batch, split
         self.linearity, self.multiple = linearity, multiple
         self.labels = labels
-        self.show, self.prune, self.effect = show, prune, effect
+        self.show, self.prune, self.effect, self.messages = show, prune, effect, messages
         self._types: dict = {}
         for field in ('jvp', 'transpose', 'batch'):
             if getattr(self, field) is None:

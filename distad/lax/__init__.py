@@ -2,6 +2,5 @@
 
 from distad.control.scan import fori_loop, scan
 from distad.control.scan import map_ as map
-from distad.ops.stop import stop_gradient
-
-__all__ = ['fori_loop', 'map', 'scan', 'stop_gradient']
+from distad.lax.parallel import *  # noqa: F403
+from distad.ops.stop import stop_gradient as stop_gradient

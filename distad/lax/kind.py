@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from distad.core.primitive import Primitive
 from distad.core.value import typeof
-from distad.ops.reshard import cast
+from distad.ops.cast import cast
 from distad.types.array_type import ArrayType
 from distad.types.inference import Agreement, agree, is_literal
 from distad.types.mesh import AbstractMesh, Mesh, get_abstract_mesh

@@ -60,6 +60,11 @@ def _jvp(primals, tangents, *, to):
     return outs, [next(moved) if i in live else Zero(to[i].tangent()) for i in range(len(tangents))]
 
 
+def _messages(ins, outs, params) -> list[tuple[str, tuple[str, ...]]]:
+    return list(dict.fromkeys((step.kind, step.axes) for t, want in zip(ins, outs, strict=True)
+                              for step in moves.messages(moves.plan(_placed(t, want), want))))
+
+
 def _show(params: dict) -> dict:
     return {}
 
@@ -73,11 +78,6 @@ reshard = Primitive(
     batch=NoRule('vmap is not built yet'),
     linearity=ADDITIVE,
     multiple=True,
-    show=_show)
+    show=_show,
+    messages=_messages)
 
-
-def cast(x, t: ArrayType):
-    """One value resharded to a type; itself when nothing changes."""
-    if typeof(x) == t:
-        return x
-    return reshard(x, to=(t,))[0]

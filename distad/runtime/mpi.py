@@ -206,7 +206,7 @@ def check_present(ranks: tuple[int, ...], calls: int, what: Callable[[], str]) -
     left = _goodbyes()
     gone = [r for r in ranks if r in left and left[r].get(ranks, 0) < calls]
     if gone:
-        who = f'rank {gone[0]} has' if len(gone) == 1 else f'ranks {", ".join(map(str, gone))} have'
+        who = f'rank {gone[0]} has' if len(gone) == 1 else f'ranks {_listed(gone)} have'
         raise DisagreementError(f'{what()}: {who} ended the program and will not come. Every rank must make the same '
                                 'calls; a rank that exits early, or a branch on the rank, breaks that')
 

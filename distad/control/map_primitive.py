@@ -1,0 +1,149 @@
+"""The primitive `shard_map`: a program per rank inside a global one.
+
+At the boundary blocks stay where they are; only types change. Going in, a dimension split over a manual axis loses the axis and
+shrinks to its block, and the value varies over the axis; unreduced and reduced stay what they are. Going out it is the other
+way round. So the boundary never communicates, and since the spec of a cotangent is the spec with U and R exchanged, neither
+does the backward boundary.
+"""
+
+from collections.abc import Callable, Sequence
+
+from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.dce import dce
+from distad.core.jaxpr import Equation, Jaxpr
+from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.trace import use_trace
+from distad.core.value import Linear, Zero
+from distad.transforms.linearize import LinearTrace, split_jaxpr
+from distad.transforms.programs import jvp_jaxpr, transpose_jaxpr
+from distad.transforms.stage import StageTrace
+from distad.types.array_type import ArrayType
+from distad.types.mesh import AbstractMesh, use_abstract_mesh
+from distad.types.spec import P
+
+Specs = tuple[P | None, ...]        # None: a residual, which passes the boundary as it is and is of use to no one outside
+
+
+def inner_type(t: ArrayType, spec: P | None, mesh: AbstractMesh, manual: frozenset[str]) -> ArrayType:
+    """The type inside the map of an argument whose type outside agrees with the spec."""
+    if spec is None:
+        return t
+    shape, partitions, varying = [], [], set(t.varying)
+    for size, axes in zip(t.shape, t.partitions, strict=True):
+        mine = tuple(a for a in axes if a in manual)
+        varying.update(mine)
+        partitions.append(axes[len(mine):])
+        for a in mine:
+            size //= mesh.shape[a]
+        shape.append(size)
+    return t.update(shape=shape, partitions=tuple(partitions), varying=varying, mesh=mesh)
+
+
+def outer_type(t: ArrayType, spec: P | None, mesh: AbstractMesh, manual: frozenset[str]) -> ArrayType:
+    """The type outside the map of a result; `mesh` is the one outside."""
+    if spec is None:
+        return t
+    shape, partitions = [], []
+    for size, axes, entry in zip(t.shape, t.partitions, _padded(spec, t.ndim), strict=True):
+        for a in entry:
+            size *= mesh.shape[a]
+        shape.append(size)
+        partitions.append((*entry, *axes))
+    return t.update(shape=shape, partitions=tuple(partitions), varying=t.varying - manual, mesh=mesh)
+
+
+def _padded(spec: P, ndim: int) -> tuple[tuple[str, ...], ...]:
+    return (*spec.axes, *(((),) * (ndim - len(spec.axes))))
+
+
+def dual(spec: P | None) -> P | None:
+    """The spec of a cotangent."""
+    return None if spec is None else P(*spec.partitions, unreduced=spec.reduced, reduced=spec.unreduced)
+
+
+def _type(*types: ArrayType, jaxpr: Jaxpr, mesh: AbstractMesh, outer_mesh: AbstractMesh, manual: frozenset[str],
+          in_specs: Specs, out_specs: Specs, check_vma: bool):
+    for t, spec, want in zip(types, in_specs, jaxpr.in_types, strict=True):
+        got = inner_type(t, spec, mesh, manual) if not t.mesh.empty else t.update(mesh=mesh)
+        if got.update(weak_type=False) != want.update(weak_type=False):
+            raise TypeError(f"shard_map: an argument of type {t} under {spec!r} is {got} inside, the body takes {want}")
+    return tuple(outer_type(t, spec, outer_mesh, manual) for t, spec in zip(jaxpr.out_types, out_specs, strict=True))
+
+
+def _kernel(place: Place, ins, outs, params) -> Callable:
+    return compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}shard_map/").run
+
+
+def _chosen(values: Sequence, flags: Sequence[bool]) -> list:
+    return [x for x, on in zip(values, flags, strict=True) if on]
+
+
+def _jvp(primals, tangents, *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh, **params):
+    active = tuple(t.__class__ is not Zero for t in tangents)
+    with use_abstract_mesh(mesh):
+        program, live = jvp_jaxpr(jaxpr, active)
+    made = shard_map(*primals, *_chosen(tangents, active), jaxpr=program, mesh=mesh, **params,
+                     in_specs=(*in_specs, *_chosen(in_specs, active)), out_specs=(*out_specs, *_chosen(out_specs, live)))
+    outs, given = made[:len(live)], iter(made[len(live):])
+    return outs, [next(given) if on else Zero(y.type.tangent()) for y, on in zip(outs, live, strict=True)]
+
+
+def _split(trace: LinearTrace, owned, args, params):
+    in_specs, out_specs = params['in_specs'], params['out_specs']
+    with use_abstract_mesh(params['mesh']):
+        known, linear, out_unknown, residuals = split_jaxpr(params['jaxpr'], owned)
+    is_known, known_out = [not m for m in owned], [not u for u in out_unknown]
+    known_args, known_specs = _chosen(args, is_known), _chosen(in_specs, is_known)
+    # A residual that is an argument is there already; the others leave the first map as they are.
+    made_here = [p is None for p in residuals]
+    count = sum(known_out)
+    program = Jaxpr(ins=known.ins, equations=known.equations, name=known.name,
+                    outs=(*known.outs[:count], *_chosen(known.outs[count:], made_here)))
+    with use_trace(trace.parent):
+        made = shard_map(*known_args, **dict(params, jaxpr=program, in_specs=tuple(known_specs),
+                                             out_specs=(*_chosen(out_specs, known_out), *([None] * sum(made_here)))))
+    outs_known, left = iter(made[:count]), iter(made[count:])
+    kept = [next(left) if p is None else known_args[p] for p in residuals]
+    kept_specs = [None if p is None else known_specs[p] for p in residuals]
+    outs = iter(StageTrace.process(trace, shard_map, (*kept, *_chosen(args, owned)), dict(
+        params, jaxpr=linear, in_specs=(*kept_specs, *_chosen(in_specs, owned)),
+        out_specs=tuple(_chosen(out_specs, out_unknown)))))
+    return [next(outs) if u else next(outs_known) for u in out_unknown]
+
+
+def _transpose(cts, *operands, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh, **params):
+    linear = tuple(x.__class__ is Linear for x in operands)
+    given = tuple(ct.__class__ is not Zero for ct in cts)
+    with use_abstract_mesh(mesh):
+        program, live = transpose_jaxpr(jaxpr, linear, given)
+    lin_specs = _chosen(in_specs, linear)
+    made = iter(shard_map(
+        *_chosen(operands, [not lin for lin in linear]), *_chosen(cts, given), jaxpr=program, mesh=mesh, **params,
+        in_specs=(*_chosen(in_specs, [not lin for lin in linear]), *map(dual, _chosen(out_specs, given))),
+        out_specs=tuple(map(dual, _chosen(lin_specs, live)))))
+    found = iter([next(made) if on else None for on in live])
+    return [next(found) if lin else None for lin in linear]
+
+
+def _prune(eqn: Equation, used: list[bool]) -> Equation:
+    jaxpr = dce(eqn.params['jaxpr'], used)
+    return Equation(primitive=shard_map, ins=eqn.ins, outs=tuple(_chosen(eqn.outs, used)), path=eqn.path, source=eqn.source,
+                    params=dict(eqn.params, jaxpr=jaxpr, out_specs=tuple(_chosen(eqn.params['out_specs'], used))))
+
+
+def _show(params: dict) -> dict:
+    kept = {k: params[k] for k in ('check_vma', 'in_specs', 'jaxpr', 'mesh', 'out_specs')}
+    return {**kept, 'mesh': params['outer_mesh'], 'newly_manual_axes': params['manual']}
+
+
+shard_map = Primitive(
+    'shard_map',
+    type=_type,
+    kernel=_kernel,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=NoRule('vmap is not built yet'),
+    split=_split,
+    prune=_prune,
+    show=_show,
+    multiple=True)

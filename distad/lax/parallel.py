@@ -1,0 +1,301 @@
+"""Collectives and casts of manual mode, under the names of jax.lax.
+
+Values that are the same on all ranks along an axis (I) are cast to varying ones (V) where a collective needs that; the cast is
+free and an equation. Every function takes a pytree, whose leaves travel in one message for each dtype; several axes are one
+collective over all their ranks, the first axis the major one.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from distad import tree
+from distad.core.lift import as_value
+from distad.core.value import Value, is_scalar, typeof
+from distad.lax.kind import kindly
+from distad.ops import casts, collectives
+from distad.ops.arithmetic import div
+from distad.ops.cast import cast
+from distad.ops.compare import eq, select_n
+from distad.ops.convert import convert_element_type
+from distad.ops.shape import transpose
+from distad.types import dtypes
+from distad.types.array_type import axis_state
+from distad.types.mesh import get_abstract_mesh
+
+Axes = str | Sequence[str]
+
+
+def _axes(name: str, axis_name: Axes) -> tuple[str, ...]:
+    """The axes as tuple, checked against the manual ones around."""
+    if not isinstance(axis_name, (str, tuple, list)):
+        raise TypeError(f"{name}: axis_name is a string or a tuple of strings, got {axis_name!r}")
+    axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+    manual = get_abstract_mesh().manual_axes
+    for axis in axes:
+        if axis not in manual:
+            raise NameError(f"unbound axis name: {axis}. {name} works inside shard_map, over its manual axes "
+                            f"({', '.join(manual) or 'there are none here'}).")
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: an axis stands twice in {axes}")
+    return axes
+
+
+def _values(name: str, x: Any) -> tuple[list, Any]:
+    flat, structure = tree.flatten(x)
+    return [_here(as_value(v, name)) for v in flat], structure
+
+
+def _here(x: Value) -> Value:
+    """A value that was never placed is the same on all ranks of the mesh around."""
+    return x if not x.type.mesh.empty else cast(x, x.type.update(mesh=get_abstract_mesh()))
+
+
+def _varying(name: str, x: Value, axes: tuple[str, ...]) -> Value:
+    """A value that varies over all the axes: copies are cast, others refused."""
+    t = x.type
+    for axis in axes:
+        state = axis_state(t, axis)
+        if state in 'UR':
+            raise ValueError(f"{name} takes a varying value, got {t}, which is {casts.NAMES[state]} over {axis}. "
+                             + ('Sum it with psum or psum_scatter.' if state == 'U' else
+                                f"Cast it: pcast(x, {axis!r}, to='varying')."))
+    plain = tuple(a for a in axes if axis_state(t, a) == 'N')
+    return casts.pvary(x, axes=plain) if plain else x
+
+
+def psum(x: Any, axis_name: Axes) -> Any:
+    """The sum over the ranks along mesh axes, the same on all of them.
+
+    x: a pytree of arrays, varying or unreduced over the axes (a value that is the same on all ranks is multiplied by their
+    number). Communication: one all-reduce for each dtype; none for Python numbers, which are multiplied by the axis size.
+    Raises ValueError for reduced values and for values in unlike states over the axes.
+
+        total = lax.psum(x.sum(), 'X')
+    """
+    axes = _axes('psum', axis_name)
+    flat, structure = tree.flatten(x)
+    if not axes:
+        return x
+    if all(is_scalar(v) or isinstance(v, np.ndarray) for v in flat):
+        size = axis_size(axes)
+        return tree.unflatten(structure, [v * size for v in flat])
+    values, _ = _values('psum', x)
+    values = [convert_element_type(v, new_dtype=np.dtype(np.int32), weak_type=False) if v.dtype == bool else v for v in values]
+    states = [casts.manual_state('psum', v.type, axes) for v in values]
+    if 'R' in states:
+        bad = values[states.index('R')]
+        raise ValueError(f"psum of a reduced value, got {bad.type}: it is the sum already. Cast it with pcast(x, axis, "
+                         "to='varying') to sum its copies.")
+    values = [casts.pvary(v, axes=axes) if s == 'N' else v for v, s in zip(values, states, strict=True)]
+    out: list = [None] * len(values)
+    for primitive, mine in ((casts.unreduced_psum, 'U'), (casts.psum_invariant, 'V')):
+        at = [i for i, s in enumerate(states) if (s == 'U') == (mine == 'U')]
+        if at:
+            for i, y in zip(at, primitive(*(values[i] for i in at), axes=axes), strict=True):
+                out[i] = y
+    return tree.unflatten(structure, out)
+
+
+def pmean(x: Any, axis_name: Axes) -> Any:
+    """The mean over the ranks along mesh axes: psum divided by their number. One all-reduce for each dtype."""
+    n = axis_size(axis_name)
+    x = tree.map(lambda v: as_value(v, 'pmean'), x)
+    return tree.map(lambda v: _divided(v, n), psum(x, axis_name))
+
+
+def _divided(v: Value, n: int) -> Value:
+    if not dtypes.is_float(v.dtype):
+        v = convert_element_type(v, new_dtype=dtypes.canonical(np.float64), weak_type=False)
+    return div(v, v.dtype.type(n))
+
+
+def _extremum(name: str) -> Callable:
+    plain, pending = getattr(collectives, name), getattr(collectives, f"unreduced_{name}")
+
+    def f(x: Any, axis_name: Axes) -> Any:
+        axes = _axes(name, axis_name)
+        values, structure = _values(name, x)
+        if values and all(v.type.unreduced >= set(axes) and v.type.kind == name[1:] for v in values):
+            return tree.unflatten(structure, pending(*values, axes=axes))
+        return tree.unflatten(structure, plain(*(_varying(name, v, axes) for v in values), axes=axes))
+
+    f.__name__ = name
+    f.__doc__ = f"""The {name[1:]}imum over the ranks along mesh axes, the same on all of them; NaN where one is.
+
+    x: a pytree of arrays. Communication: one all-reduce for each dtype. Its tangent is the winner's, the mean of the winners'
+    where there are several.
+    """
+    return f
+
+
+pmax, pmin = _extremum('pmax'), _extremum('pmin')
+
+
+def all_gather(x: Any, axis_name: Axes, *, axis: int = 0, tiled: bool = False, to: str = 'varying') -> Any:
+    """Every rank's block, on all ranks along mesh axes.
+
+    x: a pytree of arrays [..., k, ...], varying over the axes. The blocks stand along a new dimension `axis`, or, `tiled`, one
+    after the other along the existing one. `to`: the state of the result, 'varying', 'invarying' (its cotangent is cut) or
+    'reduced' (its cotangent is reduce-scattered, with the sum made only there). Communication: one all-gather for each dtype.
+
+        w = lax.all_gather(w_block, 'X', tiled=True, to='reduced')
+    """
+    axes = _axes('all_gather', axis_name)
+    kinds = {'varying': collectives.all_gather, 'invarying': collectives.all_gather_invariant,
+             'reduced': collectives.all_gather_reduced}
+    if to not in kinds:
+        raise ValueError(f"all_gather: to is one of {', '.join(kinds)}, got {to!r}")
+    values, structure = _values('all_gather', x)
+    if to == 'reduced':
+        for v in values:
+            if casts.manual_state('all_gather', v.type, axes) != 'V':
+                raise ValueError(f"all_gather(to='reduced') takes a varying value, got {v.type}")
+    values = [_varying('all_gather', v, axes) for v in values]
+    return _by_dimension(structure, values, axis, 0 if tiled else 1,
+                         lambda vs, d: kinds[to](*vs, axes=axes, dimension=d, tiled=tiled))
+
+
+def _by_dimension(structure, values: list, axis: int, extra: int, move: Callable[[list, int], list]) -> Any:
+    """Values moved along a dimension counted from the front or the end: those of equal place together."""
+    places = []
+    for v in values:
+        n = v.ndim + extra
+        if not -n <= axis < n:
+            raise ValueError(f"axis {axis} is out of bounds for {v.type}")
+        places.append(axis % n)
+    out: list = [None] * len(values)
+    for d in dict.fromkeys(places):
+        at = [i for i, p in enumerate(places) if p == d]
+        for i, y in zip(at, move([values[i] for i in at], d), strict=True):
+            out[i] = y
+    return tree.unflatten(structure, out)
+
+
+def psum_scatter(x: Any, axis_name: Axes, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+    """The sum over the ranks along mesh axes, each rank keeping its part along a dimension.
+
+    x: a pytree of arrays, varying or unreduced. With `tiled` the dimension is cut into equal parts, otherwise it has the size
+    of the axes and goes. Communication: one reduce-scatter for each dtype.
+    """
+    axes = _axes('psum_scatter', axis_name)
+    values, structure = _values('psum_scatter', x)
+    states = {casts.manual_state('psum_scatter', v.type, axes) for v in values}
+    if states == {'U'}:
+        primitive = collectives.unreduced_reduce_scatter
+    else:
+        primitive, values = collectives.reduce_scatter, [_varying('psum_scatter', v, axes) for v in values]
+    return _by_dimension(structure, values, scatter_dimension, 0,
+                         lambda vs, d: primitive(*vs, axes=axes, dimension=d, tiled=tiled))
+
+
+def all_to_all(x: Any, axis_name: Axes, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
+    """Cut each rank's block along one dimension, send part k to rank k, join what comes along another.
+
+    x: a pytree of arrays, varying. Without `tiled` the split dimension has the size of the axes and goes, and a new one
+    arises at `concat_axis`. Communication: one all-to-all for each dtype.
+    """
+    axes = _axes('all_to_all', axis_name)
+    values, structure = _values('all_to_all', x)
+    n = axis_size(axes)
+    out = []
+    for v in values:
+        v = _varying('all_to_all', v, axes)
+        s, c = split_axis % max(v.ndim, 1), concat_axis % max(v.ndim, 1)
+        if tiled:
+            out.append(collectives.all_to_all(v, axes=axes, split_axis=s, concat_axis=c)[0])
+            continue
+        if not v.ndim or v.shape[s] != n:
+            raise ValueError(f"all_to_all without tiled=True takes a dimension of the size {n} of {', '.join(axes)}, "
+                             f"dimension {split_axis} of {v.type} has another")
+        y = collectives.all_to_all(v, axes=axes, split_axis=s, concat_axis=s)[0]
+        order = [d for d in range(v.ndim) if d != s]
+        order.insert(c, s)
+        out.append(transpose(y, permutation=tuple(order)))
+    return tree.unflatten(structure, out)
+
+
+def ppermute(x: Any, axis_name: Axes, perm: Sequence[tuple[int, int]]) -> Any:
+    """Send each rank's block along pairs `(source, destination)`; zeros where nothing comes.
+
+    x: a pytree of arrays, varying. perm: pairs of ranks along the axes, each at most once as source and once as destination.
+    Communication: at most one message out and one in for each dtype, by non-blocking send and receive.
+    """
+    axes = _axes('ppermute', axis_name)
+    values, structure = _values('ppermute', x)
+    pairs = tuple((int(s), int(d)) for s, d in perm)
+    values = [_varying('ppermute', v, axes) for v in values]
+    return tree.unflatten(structure, collectives.ppermute(*values, axes=axes, perm=pairs) if values else [])
+
+
+def pshuffle(x: Any, axis_name: Axes, perm: Sequence[int]) -> Any:
+    """Rank i gets the block of rank `perm[i]`; `perm` is a permutation of all ranks along the axes."""
+    n = axis_size(axis_name)
+    if sorted(perm) != list(range(n)):
+        raise ValueError(f"pshuffle: {list(perm)} is not a permutation of the {n} ranks")
+    return ppermute(x, axis_name, [(s, i) for i, s in enumerate(perm)])
+
+
+def pswapaxes(x: Any, axis_name: Axes, axis: int) -> Any:
+    """Exchange a mesh axis with a dimension of its size: `all_to_all(x, axis_name, axis, axis)`."""
+    return all_to_all(x, axis_name, axis, axis)
+
+
+def pbroadcast(x: Any, axis_name: Axes, source: int) -> Any:
+    """The block of one rank on all ranks along mesh axes, as varying value. x: varying. Communication: one all-reduce."""
+    axes = _axes('pbroadcast', axis_name)
+    mine = eq(axis_index(axes), np.int32(source))
+    values, structure = _values('pbroadcast', x)
+    for v in values:
+        if casts.manual_state('pbroadcast', v.type, axes) != 'V':
+            raise ValueError(f"pbroadcast takes a varying value, got {v.type}")
+    own = [kindly(select_n, mine, v.dtype.type(0), v) for v in values]
+    return tree.unflatten(structure, [casts.pvary(y, axes=axes) for y in casts.psum_invariant(*own, axes=axes)])
+
+
+def axis_index(axis_name: Axes) -> Value:
+    """This rank's place along mesh axes, row-major for several: `int32[]{V:X}`. Nothing is communicated."""
+    return collectives.axis_index(axes=_axes('axis_index', axis_name), mesh=get_abstract_mesh())
+
+
+def axis_size(axis_name: Axes) -> int:
+    """The number of ranks along mesh axes, a Python int."""
+    return get_abstract_mesh().axis_size(_axes('axis_size', axis_name))
+
+
+def pcast(x: Any, axis_name: Axes, *, to: str) -> Any:
+    """Change the state of a value along mesh axes, for free.
+
+    to='varying': from the same on all ranks (its transpose is a psum) or reduced; to='unreduced': from varying (each rank's
+    value becomes a summand); to='reduced': from the same on all ranks (its transpose is the psum of an unreduced value).
+    Raises ValueError where only communication could do it. Nothing is communicated.
+
+        g = jax.grad(loss)(lax.pcast(w, 'X', to='varying'))        # each rank's own gradient
+    """
+    targets = {'varying': {'N': casts.pvary, 'R': casts.reduced_vary_cast}, 'unreduced': {'V': casts.vary_unreduced_cast},
+               'reduced': {'N': casts.preduced}}
+    if not isinstance(axis_name, (str, tuple, list)):
+        raise TypeError(f"pcast: axis_name is a string or a tuple of strings, got {axis_name!r}")
+    if not axis_name:
+        return x
+    axes = _axes('pcast', axis_name)
+    if to not in targets:
+        raise ValueError(f"pcast: to is one of {', '.join(targets)}, got {to!r}")
+
+    def one(v):
+        v = _here(as_value(v, 'pcast'))
+        state = casts.manual_state('pcast', v.type, axes)
+        step = targets[to].get(state)
+        if step is None:
+            have = casts.NAMES[state]
+            why = {'U': 'Sum it with psum or psum_scatter.', have: ''}.get(
+                state, 'It is so already.' if have == to else "Cast it to 'varying' first." if to == 'unreduced' else '')
+            raise ValueError(f"pcast cannot bring a value {have} over {', '.join(axes)} to {to}, got {v.type}. {why}".rstrip())
+        return step(v, axes=axes)
+
+    return tree.map(one, x)
+
+
+__all__ = ['all_gather', 'all_to_all', 'axis_index', 'axis_size', 'pbroadcast', 'pcast', 'pmax', 'pmean', 'pmin', 'ppermute',
+           'pshuffle', 'psum', 'psum_scatter', 'pswapaxes']

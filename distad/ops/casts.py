@@ -1,0 +1,145 @@
+"""Manual mode: the free casts between states, and the sums that they transpose to.
+
+    pvary               I -> V   <->   V -> I    psum_invariant       an all-reduce
+    preduced            I -> R   <->   U -> I    unreduced_psum       an all-reduce
+    vary_unreduced_cast V -> U   <->   R -> V    reduced_vary_cast    both free
+
+A type along an axis says everything: so each of these is a change of state, linear, and the adjoint of its neighbour.
+"""
+
+from collections.abc import Callable
+
+from distad.core.primitive import BY_LINEARITY, Place, Primitive
+from distad.core.value import Zero, typeof
+from distad.errors import ShardingTypeError
+from distad.ops.broadcast import LATER
+from distad.runtime import collectives, mpi
+from distad.runtime.packing import together
+from distad.types.array_type import ArrayType, axis_state
+from distad.types.inference import ADDITIVE
+
+Axes = tuple[str, ...]
+NAMES = {'N': 'invarying', 'V': 'varying', 'U': 'unreduced', 'R': 'reduced', 'S': 'sharded'}
+
+
+def manual_state(name: str, x: ArrayType, axes: Axes) -> str:
+    """The one state that a value is in along some manual axes."""
+    for axis in axes:
+        if axis not in x.mesh.manual_axes:
+            raise NameError(f"unbound axis name: {axis}. {name} works over the manual axes of a shard_map, here "
+                            f"{x.mesh.manual_axes or 'none'}, on a value of type {x}.")
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: an axis stands twice in {axes}")
+    states = {axis_state(x, axis) for axis in axes}
+    if len(states) > 1:
+        told = ', '.join(f"{NAMES[axis_state(x, a)]} over {a}" for a in axes)
+        raise ValueError(f"{name} takes a value in one state over all its axes, got {x}: {told}. Use pcast to bring it there.")
+    return states.pop()
+
+
+def changed(x: ArrayType, axes: Axes, to: str) -> ArrayType:
+    """The type with its state along some axes set to N, V, U or R."""
+    gone = frozenset(axes)
+    new = {s: getattr(x, field) - gone | (gone if s == to else frozenset())
+           for s, field in (('V', 'varying'), ('U', 'unreduced'), ('R', 'reduced'))}
+    return x.update(varying=new['V'], unreduced=new['U'], reduced=new['R'], kind=x.kind if new['U'] else 'sum')
+
+
+def _change(name: str, source: str, target: str) -> Callable:
+    def rule(*types: ArrayType, axes: Axes):
+        for x in types:
+            state = manual_state(name, x, axes)
+            if state != source:
+                raise ValueError(f"{name} takes a value {NAMES[source]} over {', '.join(axes)}, got {x}, which is "
+                                 f"{NAMES[state]}.")
+        return tuple(changed(x, axes, target) for x in types)
+    return rule
+
+
+def _cast(name: str, source: str, target: str, adjoint: Callable[[], Primitive]) -> Primitive:
+    change = _change(name, source, target)
+    return Primitive(
+        name,
+        type=lambda x, *, axes: change(x, axes=axes)[0],
+        impl=lambda x, *, out, axes: x,
+        jvp=BY_LINEARITY,
+        transpose=(lambda ct, x, *, axes: _first(adjoint()(ct, axes=axes)),),
+        batch=LATER,
+        linearity=ADDITIVE)
+
+
+def _first(y):
+    return y[0] if isinstance(y, list) else y
+
+
+pvary = _cast('pvary', 'N', 'V', lambda: psum_invariant)
+preduced = _cast('preduced', 'N', 'R', lambda: unreduced_psum)
+vary_unreduced_cast = _cast('vary_unreduced_cast', 'V', 'U', lambda: reduced_vary_cast)
+reduced_vary_cast = _cast('reduced_vary_cast', 'R', 'V', lambda: vary_unreduced_cast)
+
+
+# ---- sums: any number of values in one message
+
+def _sum_kernel(place: Place, ins, outs, params) -> Callable:
+    axes = params['axes']
+
+    def move(flat):
+        return collectives.all_reduce(mpi.group(place.mesh, axes), flat, 'sum', where=place)
+
+    return together(move)
+
+
+def sends(kind: str) -> Callable:
+    """The messages of an op that makes one collective of a kind over its axes."""
+    return lambda ins, outs, params: [(kind, params['axes'])]
+
+
+def n_ary(one: Callable) -> Callable:
+    """The transpose or jvp of an op on any number of values, from that on those which are not zero."""
+    def rule(cts, *operands, **params):
+        live = [i for i, ct in enumerate(cts) if ct.__class__ is not Zero]
+        made = dict(zip(live, one([cts[i] for i in live], [operands[i] for i in live], **params), strict=True))
+        return [made.get(i) for i in range(len(operands))]
+    return rule
+
+
+def n_ary_jvp(primitive: Callable[[], Primitive]) -> Callable:
+    """The jvp of a linear op on any number of values: itself, on the tangents that are not zero."""
+    def rule(primals, tangents, **params):
+        outs = primitive()(*primals, **params)
+        live = [i for i, t in enumerate(tangents) if t.__class__ is not Zero]
+        made = dict(zip(live, primitive()(*(tangents[i] for i in live), **params), strict=True)) if live else {}
+        return outs, [made.get(i, Zero(typeof(y).tangent())) for i, y in enumerate(outs)]
+    return rule
+
+
+psum_invariant = Primitive(
+    'psum_invariant',
+    type=_change('psum', 'V', 'N'),
+    kernel=_sum_kernel,
+    jvp=n_ary_jvp(lambda: psum_invariant),
+    transpose=n_ary(lambda cts, xs, *, axes: [pvary(ct, axes=axes) for ct in cts]),
+    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
+
+unreduced_psum = Primitive(
+    'unreduced_psum',
+    type=_change('psum', 'U', 'N'),
+    kernel=_sum_kernel,
+    jvp=n_ary_jvp(lambda: unreduced_psum),
+    transpose=n_ary(lambda cts, xs, *, axes: [preduced(ct, axes=axes) for ct in cts]),
+    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
+
+
+def cast_manual(x, want: ArrayType):
+    """A value in the manual states of a type, by free casts; refused where only communication could do it."""
+    for axis in typeof(x).mesh.manual_axes:
+        have, need = axis_state(typeof(x), axis), axis_state(want, axis)
+        if have == need:
+            continue
+        step = {('N', 'V'): pvary, ('N', 'R'): preduced, ('R', 'V'): reduced_vary_cast}.get((have, need))
+        if step is None:
+            raise ShardingTypeError(
+                f"a value of type {typeof(x)} is {NAMES[have]} over {axis} and would have to be {NAMES[need]} there, which "
+                f"takes communication. Use psum to sum it, or pcast to say what is meant.")
+        x = step(x, axes=(axis,))
+    return x

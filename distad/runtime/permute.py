@@ -1,0 +1,48 @@
+"""Point to point: each rank's block to the rank that the pairs name, zeros where nothing comes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distad.runtime import collectives, mpi
+from distad.runtime.mpi import Group
+from distad.runtime.recorder import NOWHERE
+
+
+class _All:
+    """Several requests waited for as one."""
+
+    __slots__ = ('requests',)
+
+    def __init__(self, requests: list):
+        self.requests = requests
+
+    def Test(self) -> bool:
+        return mpi.test_all(self.requests)
+
+
+def permute(group: Group, x: np.ndarray, pairs: Sequence[tuple[int, int]], *, where: Any = NOWHERE) -> np.ndarray:
+    """The block of the rank that a pair `(source, this rank)` names; zeros without one. Non-blocking send and receive."""
+    me = group.index
+    to = next((d for s, d in pairs if s == me), None)
+    source = next((s for s, d in pairs if d == me), None)
+    if source is None:
+        out = np.zeros(x.shape, x.dtype)
+    elif source == me:
+        return x
+    else:
+        out = np.empty(x.shape, x.dtype)
+    if group.size == 1 or not x.nbytes:
+        return out
+    sent = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    into = out.reshape(-1).view(np.uint8)
+
+    def start(comm):
+        requests = [] if source is None else [comm.Irecv(into, source)]
+        if to is not None:
+            requests.append(comm.Isend(sent, to))
+        return _All(requests)
+
+    collectives.communicate('collective-permute', group, x.dtype, sent.nbytes if to is not None else 0, where, start)
+    return out
