@@ -39,16 +39,21 @@ int MPI_Finalize(void) {
     return PMPI_Finalize();
 }
 
-/* A call, its non-blocking form, and both with large counts (mpi4py uses these). PARAMS takes the types of counts and
-   displacements; the rest are the parameters' names. */
+/* A call, its non-blocking form, and both with large counts (mpi4py uses these, where MPI has them). PARAMS takes the
+   types of counts and displacements; the rest are the parameters' names. */
 #define CALL(name, function, items, type, PARAMS, ...) \
     int MPI_##function(PARAMS) { count(name, items, type); return PMPI_##function(__VA_ARGS__); }
+#if MPI_VERSION >= 4
+#define LARGE CALL
+#else
+#define LARGE(...)
+#endif
 #define _(...) __VA_ARGS__
 #define FORMS(call, icall, items, type, PARAMS, ...) \
     CALL(#call, call, items, type, PARAMS(int, int), __VA_ARGS__) \
-    CALL(#call, call##_c, items, type, PARAMS(MPI_Count, MPI_Aint), __VA_ARGS__) \
+    LARGE(#call, call##_c, items, type, PARAMS(MPI_Count, MPI_Aint), __VA_ARGS__) \
     CALL(#call, icall, items, type, _(PARAMS(int, int), MPI_Request *q), __VA_ARGS__, q) \
-    CALL(#call, icall##_c, items, type, _(PARAMS(MPI_Count, MPI_Aint), MPI_Request *q), __VA_ARGS__, q)
+    LARGE(#call, icall##_c, items, type, _(PARAMS(MPI_Count, MPI_Aint), MPI_Request *q), __VA_ARGS__, q)
 
 #define REDUCTION(C, D) const void *s, void *r, C n, MPI_Datatype t, MPI_Op o, MPI_Comm c
 FORMS(Allreduce, Iallreduce, n, t, REDUCTION, s, r, n, t, o, c)
@@ -85,9 +90,9 @@ FORMS(Send, Isend, n, t, SEND, s, n, t, to, tag, c)
 
 #define RECV(C, D) void *r, C n, MPI_Datatype t, int from, int tag, MPI_Comm c
 CALL("Recv", Recv, n, t, _(RECV(int, int), MPI_Status *q), r, n, t, from, tag, c, q)
-CALL("Recv", Recv_c, n, t, _(RECV(MPI_Count, int), MPI_Status *q), r, n, t, from, tag, c, q)
+LARGE("Recv", Recv_c, n, t, _(RECV(MPI_Count, int), MPI_Status *q), r, n, t, from, tag, c, q)
 CALL("Recv", Irecv, n, t, _(RECV(int, int), MPI_Request *q), r, n, t, from, tag, c, q)
-CALL("Recv", Irecv_c, n, t, _(RECV(MPI_Count, int), MPI_Request *q), r, n, t, from, tag, c, q)
+LARGE("Recv", Irecv_c, n, t, _(RECV(MPI_Count, int), MPI_Request *q), r, n, t, from, tag, c, q)
 
 CALL("Barrier", Barrier, 0, MPI_BYTE, MPI_Comm c, c)
 CALL("Barrier", Ibarrier, 0, MPI_BYTE, _(MPI_Comm c, MPI_Request *q), c, q)
