@@ -14,6 +14,8 @@ from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_g
 from distad.config import config
 from distad.control.custom import custom_jvp, custom_vjp
 from distad.control.jit import jit
+from distad.control.remat import checkpoint
+from distad.control.remat import checkpoint as remat
 from distad.control.shard_map import shard_map
 from distad.core.jaxpr import scope as named_scope
 from distad.core.value import Array, typeof

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from distad import tree
+from distad.control.conditional import while_loop
 from distad.control.loop import same_type, scan as scan_p, unstacked
 from distad.core.jaxpr import open_consts
 from distad.core.lift import as_value
-from distad.core.value import typeof
+from distad.core.value import Value, typeof
+from distad.ops.arithmetic import add
+from distad.ops.compare import lt
 from distad.ops.convert import convert_element_type
 from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType
@@ -58,10 +61,16 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
 
 def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
-    """`for i in range(lower, upper): val = body_fun(i, val)`, as one loop. Bounds are Python numbers.
+    """`for i in range(lower, upper): val = body_fun(i, val)`, as one loop.
+
+    Bounds that are Python numbers make a scan, which can be differentiated; traced ones a while_loop.
 
         lax.fori_loop(0, 3, lambda i, x: x * 2, 1.)
     """
+    if isinstance(lower, Value) or isinstance(upper, Value):
+        start, stop = as_value(lower, 'fori_loop'), as_value(upper, 'fori_loop')
+        return while_loop(lambda c: lt(c[0], c[1]), lambda c: (add(c[0], typeof(c[0]).dtype.type(1)), c[1], body_fun(c[0], c[2])),
+                          (start, stop, init_val))[2]
     start, stop = int(lower), int(upper)
     (_, out), _ = scan(lambda c, _: ((c[0] + 1, body_fun(*c)), None), (start, init_val), None, length=max(stop - start, 0))
     return out

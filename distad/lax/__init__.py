@@ -1,6 +1,10 @@
 """The kind functions over the primitives, under the names of jax.lax."""
 
-from distad.control.scan import fori_loop, scan
+from distad.control.conditional import cond as cond
+from distad.control.conditional import switch as switch
+from distad.control.conditional import while_loop as while_loop
+from distad.control.scan import fori_loop as fori_loop
 from distad.control.scan import map_ as map
+from distad.control.scan import scan as scan
 from distad.lax.parallel import *  # noqa: F403
 from distad.ops.stop import stop_gradient as stop_gradient

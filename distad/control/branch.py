@@ -1,0 +1,154 @@
+"""The primitive `cond`: one of several programs, chosen by an index.
+
+Two rules make it safe. Where the index differs between ranks along a manual axis, so does the result: it must be varying there.
+And then no branch may hold a collective over that axis, since not all ranks would come to it: that is the type error that
+keeps programs from deadlocks.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.dce import dce
+from distad.compiler.text import messages
+from distad.core.jaxpr import Equation, Jaxpr, as_function, sub_jaxprs
+from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.trace import use_trace
+from distad.core.value import Linear, Zero
+from distad.errors import ShardingTypeError, VaryingPredicateError
+from distad.ops.basic import instantiated, zeros_of
+from distad.transforms.linearize import LinearTrace, split_jaxpr
+from distad.transforms.programs import closed, jvp_jaxpr, transpose_jaxpr
+from distad.transforms.stage import StageTrace, stage
+from distad.types.array_type import ArrayType
+
+Branches = tuple[Jaxpr, ...]
+
+
+# ---- what a choice may decide
+
+def varying_axes(name: str, predicate: ArrayType) -> frozenset[str]:
+    """The axes along which ranks choose differently; a predicate that no rank knows is refused."""
+    if predicate.unreduced:
+        raise ShardingTypeError(f"{name}: the predicate is unreduced, got {predicate}: no rank knows its value. Reduce it first, "
+                                "with reshard(p, P()) or, in a shard_map, psum.")
+    return predicate.varying
+
+
+def check_choice(name: str, predicate: ArrayType, programs: Iterable[Jaxpr], outs: Iterable[ArrayType]) -> None:
+    """Whether programs may be run by ranks that choose by this predicate."""
+    axes = varying_axes(name, predicate)
+    if not axes:
+        return
+    for program in programs:
+        for eqn, op, over in collectives_in(program):
+            if axes & set(over):
+                raise VaryingPredicateError(
+                    f"{name}: the predicate {predicate} differs between ranks over {', '.join(sorted(axes & set(over)))}, and a "
+                    f"{op} over {', '.join(over)} ({eqn.primitive.name} at {eqn.source}) stands where only some of them would come: "
+                    "it would wait for ever. Make the predicate the same on all ranks (psum, pmax), or move the collective out.")
+    for t in outs:
+        if axes - t.varying:
+            raise VaryingPredicateError(
+                f"{name}: the predicate {predicate} differs between ranks over {', '.join(sorted(axes - t.varying))}, so a value "
+                f"of type {t} would not be the same on all of them. Make it varying: pcast(x, "
+                f"{tuple(sorted(axes - t.varying))!r}, to='varying').")
+
+
+def collectives_in(jaxpr: Jaxpr) -> Iterable[tuple[Equation, str, tuple[str, ...]]]:
+    """The collectives of a program and of those inside it: equation, kind, mesh axes."""
+    for eqn in jaxpr.equations:
+        for op, axes in messages(eqn):
+            yield eqn, op, axes
+        for inner in sub_jaxprs(eqn.params):
+            yield from collectives_in(inner)
+
+
+# ---- the primitive
+
+def _type(index: ArrayType, *types: ArrayType, branches: Branches):
+    first = branches[0]
+    for other in branches[1:]:
+        if [t.update(weak_type=False) for t in other.out_types] != [t.update(weak_type=False) for t in first.out_types]:
+            raise TypeError(f"cond: branches give {', '.join(map(str, first.out_types))} and "
+                            f"{', '.join(map(str, other.out_types))}; the types must be equal")
+    check_choice('cond', index, branches, first.out_types)
+    return first.out_types
+
+
+def _kernel(place: Place, ins, outs, params) -> Callable:
+    run = [compile_jaxpr(b, place.mesh, f"{place.path}cond/branch_{i}/").run for i, b in enumerate(params['branches'])]
+    last = len(run) - 1
+    return lambda index, *blocks: run[min(max(int(index), 0), last)](*blocks)
+
+
+def _jvp(primals, tangents, *, branches: Branches):
+    (index, *xs), ts = primals, tangents[1:]
+    active = tuple(t.__class__ is not Zero for t in ts)
+    live = [any(column) for column in zip(*(jvp_jaxpr(b, active)[1] for b in branches), strict=True)]
+    programs = tuple(jvp_jaxpr(b, active, tuple(live))[0] for b in branches)
+    made = cond(index, *xs, *(t for t, on in zip(ts, active, strict=True) if on), branches=programs)
+    outs, given = made[:len(live)], iter(made[len(live):])
+    return outs, [next(given) if on else Zero(y.type.tangent()) for y, on in zip(outs, live, strict=True)]
+
+
+def _split(trace: LinearTrace, owned, args, params):
+    index, *xs = args
+    unknown = owned[1:]
+    branches: Branches = params['branches']
+    out_unknown = [any(column) for column in zip(*(split_jaxpr(b, unknown)[2] for b in branches), strict=True)]
+    parts = [split_jaxpr(b, unknown, out_unknown) for b in branches]
+    count = len(out_unknown) - sum(out_unknown)
+    types = [[v.type for v in known.outs[count:]] for known, *_ in parts]
+    known_programs = tuple(_with_all_residuals(known, count, types, i) for i, (known, *_) in enumerate(parts))
+    linear_programs = tuple(_from_all_residuals(linear, types, i) for i, (_, linear, *_) in enumerate(parts))
+    known_xs = [x for x, u in zip(xs, unknown, strict=True) if not u]
+    with use_trace(trace.parent):
+        made = cond(index, *known_xs, branches=known_programs)
+    outs_known, residuals = iter(made[:count]), made[count:]
+    unknown_xs = [x for x, u in zip(xs, unknown, strict=True) if u]
+    outs = iter(StageTrace.process(trace, cond, (index, *residuals, *unknown_xs), {'branches': linear_programs}))
+    return [next(outs) if u else next(outs_known) for u in out_unknown]
+
+
+def _with_all_residuals(known: Jaxpr, count: int, types: Sequence[list[ArrayType]], mine: int) -> Jaxpr:
+    """A branch that gives the residuals of every branch: its own, and zeros for the others."""
+    def f(*args):
+        made = as_function(known)(*args)
+        outs, own = made[:count], made[count:]
+        return [*outs, *(r for i, ts in enumerate(types) for r in (own if i == mine else map(zeros_of, ts)))]
+    return closed(stage(f, known.in_types, known.name))
+
+
+def _from_all_residuals(linear: Jaxpr, types: Sequence[list[ArrayType]], mine: int) -> Jaxpr:
+    """A linear branch that takes the residuals of every branch and reads its own."""
+    before, after = sum(map(len, types[:mine])), sum(map(len, types[:mine + 1]))
+    total = sum(map(len, types))
+
+    def f(*args):
+        return as_function(linear)(*args[before:after], *args[total:])
+    return closed(stage(f, [*(t for ts in types for t in ts), *linear.in_types[after - before:]], linear.name))
+
+
+def _transpose(cts, *operands, branches: Branches):
+    index, *xs = operands
+    linear = tuple(x.__class__ is Linear for x in xs)
+    programs = tuple(transpose_jaxpr(b, linear, (True,) * len(cts), True)[0] for b in branches)
+    made = iter(cond(index, *(x for x in xs if x.__class__ is not Linear), *map(instantiated, cts), branches=programs))
+    return [None, *(next(made) if lin else None for lin in linear)]
+
+
+def _prune(eqn: Equation, used: list[bool]) -> Equation:
+    return Equation(primitive=cond, ins=eqn.ins, outs=tuple(v for v, u in zip(eqn.outs, used, strict=True) if u),
+                    params={'branches': tuple(dce(b, used) for b in eqn.params['branches'])}, path=eqn.path, source=eqn.source)
+
+
+cond = Primitive(
+    'cond',
+    type=_type,
+    kernel=_kernel,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=NoRule('vmap is not built yet'),
+    split=_split,
+    prune=_prune,
+    multiple=True)

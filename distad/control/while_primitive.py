@@ -1,0 +1,124 @@
+"""The primitive `while`: a loop whose number of rounds is not known before it runs.
+
+It can be differentiated forwards. Backwards it cannot: the values of the rounds are nowhere kept; a scan keeps them.
+"""
+
+from collections.abc import Callable
+
+from distad.compiler.codegen import compile_jaxpr
+from distad.control.branch import check_choice
+from distad.control.loop import same_type
+from distad.core.jaxpr import Jaxpr, as_function
+from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.trace import use_trace
+from distad.core.value import Zero
+from distad.ops.basic import instantiated
+from distad.transforms.linearize import LinearTrace, split_jaxpr
+from distad.transforms.programs import closed, jvp_jaxpr
+from distad.transforms.stage import StageTrace, stage
+from distad.types.array_type import ArrayType
+
+
+def _type(*types: ArrayType, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, cond_consts: int, body_consts: int):
+    carry = types[cond_consts + body_consts:]
+    for want, got in zip(carry, body_jaxpr.out_types, strict=True):
+        if not same_type(got, want):
+            raise TypeError(f"while_loop: the carry enters a round as {want} and leaves it as {got}; the types must be equal")
+    predicate, = cond_jaxpr.out_types
+    if predicate.shape or predicate.dtype != bool:
+        raise TypeError(f"while_loop: the condition must give a bool of rank 0, got {predicate}")
+    check_choice('while_loop', predicate, (cond_jaxpr, body_jaxpr), body_jaxpr.out_types)
+    return body_jaxpr.out_types
+
+
+def _kernel(place: Place, ins, outs, params) -> Callable:
+    cond = compile_jaxpr(params['cond_jaxpr'], place.mesh, f"{place.path}while/cond/").run
+    body = compile_jaxpr(params['body_jaxpr'], place.mesh, f"{place.path}while/body/").run
+    nc, nb = params['cond_consts'], params['cond_consts'] + params['body_consts']
+
+    def run(*blocks):
+        cond_consts, body_consts, carry = blocks[:nc], blocks[nc:nb], list(blocks[nb:])
+        while cond(*cond_consts, *carry)[0]:
+            carry = body(*body_consts, *carry)
+        return carry
+
+    return run
+
+
+def _cut(values, params) -> tuple[list, list, list]:
+    values, nc, nb = list(values), params['cond_consts'], params['body_consts']
+    return values[:nc], values[nc:nc + nb], values[nc + nb:]
+
+
+def _jvp(primals, tangents, **params):
+    cond_consts, body_consts, carry = _cut(primals, params)
+    _, t_consts, t_carry = _cut(tangents, params)
+    on_consts = [t.__class__ is not Zero for t in t_consts]
+    on = [t.__class__ is not Zero for t in t_carry]
+    while True:
+        program, live = jvp_jaxpr(params['body_jaxpr'], (*on_consts, *on), tuple(on))
+        if list(live) == on:
+            break
+        on = list(live)
+    t_consts = [t for t, used in zip(t_consts, on_consts, strict=True) if used]
+    t_carry = [instantiated(t) for t, used in zip(t_carry, on, strict=True) if used]
+    n, k, c = len(carry), len(t_consts), len(body_consts)
+
+    def body(*args):
+        consts, rest = args[:c + k], args[c + k:]
+        return as_function(program)(*consts[:c], *rest[:n], *consts[c:], *rest[n:])
+
+    def cond(*args):
+        return as_function(params['cond_jaxpr'])(*args[:len(cond_consts) + n])
+
+    types = params['body_jaxpr'].in_types
+    t_types = [t.type for t in t_carry]
+    made = while_p(
+        *cond_consts, *body_consts, *t_consts, *carry, *t_carry, cond_consts=len(cond_consts), body_consts=c + k,
+        body_jaxpr=closed(stage(body, [*types[:c], *(t.type for t in t_consts), *types[c:], *t_types], 'body')),
+        cond_jaxpr=closed(stage(cond, [*params['cond_jaxpr'].in_types, *t_types], 'cond')))
+    outs, given = made[:n], iter(made[n:])
+    return outs, [next(given) if used else Zero(y.type.tangent()) for y, used in zip(outs, on, strict=True)]
+
+
+def _split(trace: LinearTrace, owned, args, params):
+    """Run what is known now; stage the whole loop for the rest, which computes the known part once more."""
+    u_cond, u_body, u_carry = _cut(owned, params)
+    cond_consts, body_consts, carry = _cut(args, params)
+    while True:
+        known, _, out_unknown, residuals = split_jaxpr(params['body_jaxpr'], [*u_body, *u_carry], u_carry)
+        if out_unknown == u_carry:
+            break
+        u_carry = out_unknown
+    if not any(u_cond) and not all(u_carry):
+        kept = [not u for u in u_carry]
+        n_out = sum(kept)
+        body = Jaxpr(ins=known.ins, equations=known.equations, outs=known.outs[:n_out], name=known.name)
+        n = len(u_cond)
+
+        def cond(*xs):
+            rest = iter(xs[n:])
+            zero = [instantiated(Zero(t)) for t in params['cond_jaxpr'].in_types[n:]]
+            return as_function(params['cond_jaxpr'])(*xs[:n], *(next(rest) if k else z for k, z in zip(kept, zero, strict=True)))
+
+        known_carry = [x for x, k in zip(carry, kept, strict=True) if k]
+        known_consts = [x for x, u in zip(body_consts, u_body, strict=True) if not u]
+        types = params['cond_jaxpr'].in_types
+        cond_jaxpr = closed(stage(cond, [*types[:n], *(t for t, k in zip(types[n:], kept, strict=True) if k)], 'cond'))
+        with use_trace(trace.parent):
+            made = iter(while_p(*cond_consts, *known_consts, *known_carry, cond_jaxpr=cond_jaxpr, body_jaxpr=body,
+                                cond_consts=n, body_consts=len(known_consts)))
+        whole = StageTrace.process(trace, while_p, args, params)
+        return [next(made) if k else y for k, y in zip(kept, whole, strict=True)]
+    return StageTrace.process(trace, while_p, args, params)
+
+
+while_p = Primitive(
+    'while',
+    type=_type,
+    kernel=_kernel,
+    jvp=_jvp,
+    transpose=NoRule('the values of its rounds are not kept. Use scan, or fori_loop with bounds that are Python numbers'),
+    batch=NoRule('vmap is not built yet'),
+    split=_split,
+    multiple=True)
