@@ -1,0 +1,58 @@
+"""Every primitive of distad.ops and distad.control keeps the laws on every placement."""
+
+import importlib
+import pkgutil
+
+import pytest
+
+import distad.control
+import distad.ops
+from distad.config import config
+from distad.core.primitive import Primitive
+from tests.laws import tables
+from tests.laws.calls import Elsewhere, Table
+from tests.laws.laws import visit
+
+MESHES = (2,), (2, 2), (4,), (3,), (1, 2)
+
+
+def all_primitives() -> list[Primitive]:
+    """Each once, in the order of modules."""
+    return list(dict.fromkeys(
+        value for package in (distad.ops, distad.control)
+        for module in pkgutil.iter_modules(package.__path__, f'{package.__name__}.')
+        for value in vars(importlib.import_module(module.name)).values() if isinstance(value, Primitive)))
+
+
+def all_calls() -> Table:
+    found: Table = {}
+    for module in pkgutil.iter_modules(tables.__path__, f'{tables.__name__}.'):
+        table = importlib.import_module(module.name).TABLE
+        assert not found.keys() & table.keys(), f'two tables have calls of {found.keys() & table.keys()}'
+        found |= table
+    return found
+
+
+PRIMITIVES = {primitive.name: primitive for primitive in all_primitives()}
+CALLS = all_calls()
+
+
+def test_names_are_those_of_one_primitive() -> None:
+    names = [primitive.name for primitive in all_primitives()]
+    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
+    assert not CALLS.keys() - PRIMITIVES.keys()
+
+
+@pytest.mark.parametrize('name', PRIMITIVES)
+@pytest.mark.meshes(*MESHES)
+def test_laws(name: str, mesh) -> None:
+    calls = CALLS.get(name)
+    if calls is None:
+        pytest.fail(f'the primitive {name} has no example calls: add some to a table in tests/laws/tables', pytrace=False)
+    if isinstance(calls, Elsewhere):
+        assert CALLS[calls.by], calls.why
+        return
+    with config.override(enable_x64=True):
+        faults = visit(PRIMITIVES[name], calls, mesh).faults
+    if faults:
+        pytest.fail(f'{len(faults)} faults:\n' + '\n'.join(faults[:40]), pytrace=False)
