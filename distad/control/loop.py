@@ -97,7 +97,7 @@ def _jvp(primals, tangents, *, jaxpr: Jaxpr, length: int, reverse: bool, num_con
     t_xs = [t for t, on in zip(t_xs, on_xs, strict=True) if on]
     # the staged program takes all primals, then all tangents: bring them to the order of a scan's body
     body = _reorder(program, [len(consts), len(carry), len(xs), len(t_consts), len(t_carry), len(t_xs)],
-                    (0, 3, 1, 4, 2, 5), [num_carry, len(jaxpr.outs) - num_carry, len(t_carry)], (0, 2, 1))
+                    (0, 3, 1, 4, 2, 5), [num_carry, len(jaxpr.outs) - num_carry, len(t_carry), 0], (0, 2, 1, 3))
     made = scan(*consts, *t_consts, *carry, *t_carry, *xs, *t_xs, jaxpr=body, length=length, reverse=reverse,
                 num_consts=num_consts + len(t_consts), num_carry=num_carry + len(t_carry))
     many_ys = len(jaxpr.outs) - num_carry
