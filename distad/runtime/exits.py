@@ -17,13 +17,15 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from types import TracebackType
 
-# Ranks often fail alike. The first to print aborts the job, so the others hold back a little and one traceback is seen.
-_STAGGER = 0.1
-_MOST = 0.5
+from distad.source import traceback_text
+
+# The launcher forwards what a rank has printed, but not once the job is aborted: so there is a pause in between.
+_FORWARDING = 0.1
+# Ranks often fail alike. The first to print aborts the job, so the others hold back, and one traceback is seen.
+_HELD_BACK, _STAGGER, _MOST = 0.3, 0.1, 1.0
 
 
 def install(rank: int, abort: Callable[[int], None], leave: Callable[[], None]) -> None:
@@ -32,10 +34,11 @@ def install(rank: int, abort: Callable[[int], None], leave: Callable[[], None]) 
 
     def fail(kind: type[BaseException], text: str) -> None:
         try:
-            time.sleep(min(_STAGGER * rank, _MOST))
+            time.sleep(min(_HELD_BACK + _STAGGER * rank, _MOST) if rank else 0)
             sys.stdout.flush()
             sys.stderr.write(f'[rank {rank}] {text}')
             sys.stderr.flush()
+            time.sleep(_FORWARDING)
         finally:
             abort(130 if issubclass(kind, KeyboardInterrupt) else 1)
 
@@ -43,13 +46,13 @@ def install(rank: int, abort: Callable[[int], None], leave: Callable[[], None]) 
         if os.getpid() != process:  # a forked child is no rank
             main_hook(kind, value, trace)
             return
-        fail(kind, ''.join(traceback.format_exception(kind, value, trace)))
+        fail(kind, traceback_text(kind, value, trace))
 
     def on_thread_exception(args: threading.ExceptHookArgs) -> None:
         if os.getpid() != process or issubclass(args.exc_type, SystemExit):
             thread_hook(args)
             return
-        text = ''.join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
+        text = traceback_text(args.exc_type, args.exc_value, args.exc_traceback)
         fail(args.exc_type, f'in thread {args.thread.name if args.thread else "?"}: {text}')
 
     def on_exit() -> None:
