@@ -129,7 +129,12 @@ REASONS = (
         allows=('class',),
         applies=kinds('div-by-unreduced', 'unreduced-kind', 'unreduced-times-not-reduced', 'sharding-assert',
                       'broadcast-out-sharding-mismatch', 'reshape-out-sharding-ur-mismatch', 'out-sharding-reduced',
-                      'dot-batch-spec-mismatch', 'repeat-ambiguous'),
+                      'dot-batch-spec-mismatch', 'repeat-ambiguous', 'scan-xs-leading-sharded'),
+    ),
+    Reason(
+        text='the body casts a replicated operand to reduced; then the carry does not keep its type',
+        allows=('class',),
+        applies=both(kinds('replicated-with-reduced', 'sharded-with-reduced'), expr('scan|loop')),
     ),
     Reason(
         text="JAX's value is wrong, or can't be had: the right one, or a refusal",
