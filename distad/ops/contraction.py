@@ -4,80 +4,111 @@ A contracted dimension that both operands hold split stays unsummed between the 
 operand contracts with a reduced one. Nothing of this is written here: it follows from the labels.
 """
 
+import math
+
 import numpy as np
 
 from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
 from distad.core.value import typeof
 from distad.ops.broadcast import LATER
 from distad.ops.convert import convert_element_type
+from distad.ops.makers import ANY, check_dtype
 from distad.ops.shape import transpose
+from distad.types import dtypes
 from distad.types.array_type import ArrayType
-from distad.types.inference import BILINEAR, show
+from distad.types.inference import BILINEAR, Signature, show
 
 # ((contracting of x, contracting of y), (batch of x, batch of y))
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
-def dot_labels(x: ArrayType, y: ArrayType, dimension_numbers: DimensionNumbers):
+# ---- type
+
+def dot_labels(x: ArrayType, y: ArrayType, *, dimension_numbers: DimensionNumbers,
+               preferred_element_type: np.dtype | None) -> Signature:
     """Einsum labels of operands and result: batch, then the rest of x, then the rest of y."""
     (cx, cy), (bx, by) = dimension_numbers
     xl: list = [('x', d) for d in range(x.ndim)]
     yl: list = [('y', d) for d in range(y.ndim)]
-    for k, (i, j) in enumerate(zip(cx, cy, strict=True)):
-        xl[i] = yl[j] = ('c', k)
-    for k, (i, j) in enumerate(zip(bx, by, strict=True)):
-        xl[i] = yl[j] = ('b', k)
+    for letter, dx, dy in (('c', cx, cy), ('b', bx, by)):
+        for k, (i, j) in enumerate(zip(dx, dy, strict=True)):
+            xl[i] = yl[j] = (letter, k)
     out = [('b', k) for k in range(len(bx))] + [v for v in xl if v[0] == 'x'] + [v for v in yl if v[0] == 'y']
-    return xl, yl, out
-
-
-def _labels(x: ArrayType, y: ArrayType, *, dimension_numbers, preferred_element_type):
-    xl, yl, out = dot_labels(x, y, dimension_numbers)
     return signature('dot_general', [xl, yl], [out], linearity=BILINEAR, reducer='sum')
 
 
-def _shape(x: ArrayType, y: ArrayType, *, dimension_numbers, preferred_element_type):
-    if x.dtype != y.dtype:
-        raise TypeError(f"dot_general requires arguments to have the same dtypes, got {show((x, y))}. "
-                        "Convert one with astype.")
-    xl, yl, out = dot_labels(x, y, dimension_numbers)
-    size: dict = {}
-    for labels, t in ((xl, x), (yl, y)):
-        for label, n in zip(labels, t.shape, strict=True):
-            if size.setdefault(label, n) != n:
-                what = 'contracting' if label[0] == 'c' else 'batch'
-                raise TypeError(f"dot_general requires {what} dimensions to have the same size, got {size[label]} and {n} "
-                                f"in {show((x, y))}")
-    return tuple(size[label] for label in out), x.dtype if preferred_element_type is None else preferred_element_type
+def dot_shape(x: ArrayType, y: ArrayType, *, dimension_numbers: DimensionNumbers,
+              preferred_element_type: np.dtype | None) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and dtype of the result; wrong sizes and dtypes raise TypeError."""
+    check_dtype('dot_general', ANY, x, y)
+    for what, dx, dy in zip(('contracting', 'batch'), *zip(*dimension_numbers, strict=True), strict=True):
+        if [x.shape[d] for d in dx] != [y.shape[d] for d in dy]:
+            raise TypeError(f"dot_general requires {what} dimensions to have the same size, got dimensions {list(dx)} of "
+                            f"{x} and {list(dy)} of {y}")
+    sig = dot_labels(x, y, dimension_numbers=dimension_numbers, preferred_element_type=None)
+    size = dict(zip((*sig.ins[0], *sig.ins[1]), (*x.shape, *y.shape), strict=True))
+    dtype = x.dtype if preferred_element_type is None else preferred_element_type
+    if dtype.kind in 'biu' and x.dtype.kind not in 'biu' or x.dtype.kind == 'c' and dtype.kind != 'c':
+        raise TypeError(f"dot_general cannot give {dtypes.name(dtype)} as asked for by preferred_element_type, got "
+                        f"{show((x, y))}")
+    return tuple(size[label] for label in sig.outs[0]), dtype
 
 
-def _impl(x, y, *, out, dimension_numbers, preferred_element_type):
-    return contract(x, y, dimension_numbers, out.dtype)
+# ---- values
 
+def contract(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, dtype: np.dtype) -> np.ndarray:
+    """The product of two blocks. Every form goes to the NumPy kernel that is fastest for it.
 
-def contract(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, dtype) -> np.ndarray:
-    """The product of two blocks, by GEMM: batch dimensions in front, the others merged into rows, columns and one sum.
-
-    Merging dimensions copies only where strides do not allow a view, and transposed operands reach BLAS as they are.
+    With free dimensions on a side it is a GEMM: batch dimensions in front, the others merged into rows, columns and one
+    sum. BLAS takes transposed and strided operands as they are; merging copies only where strides do not allow a view.
     """
     (cx, cy), (bx, by) = dimension_numbers
     work = _work_dtype(x.dtype, dtype)
+    x, y = x.astype(work, copy=False), y.astype(work, copy=False)
     fx = [d for d in range(x.ndim) if d not in cx and d not in bx]
     fy = [d for d in range(y.ndim) if d not in cy and d not in by]
-    batch = [x.shape[d] for d in bx]
-    m, n = [x.shape[d] for d in fx], [y.shape[d] for d in fy]
-    k = int(np.prod([x.shape[d] for d in cx]))
-    a = x.transpose([*bx, *fx, *cx]).reshape([*batch, int(np.prod(m)), k]).astype(work, copy=False)
-    b = y.transpose([*by, *cy, *fy]).reshape([*batch, k, int(np.prod(n))]).astype(work, copy=False)
-    return np.matmul(a, b).reshape([*batch, *m, *n]).astype(dtype, copy=False)
+    if not cx:
+        z = _outer(x.transpose([*bx, *fx]), y.transpose([*by, *fy]), len(fx), len(fy))
+    elif not fx and not fy:
+        z = _inner(x, y, dimension_numbers)
+    else:
+        batch, m, n = [x.shape[d] for d in bx], [x.shape[d] for d in fx], [y.shape[d] for d in fy]
+        k = math.prod(x.shape[d] for d in cx)
+        a = x.transpose([*bx, *fx, *cx]).reshape([*batch, math.prod(m), k])
+        b = y.transpose([*by, *cy, *fy]).reshape([*batch, k, math.prod(n)])
+        z = np.matmul(a, b).reshape([*batch, *m, *n])
+    return z.astype(dtype, copy=False)
 
 
 def _work_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
-    """The dtype to multiply in: half types in float32 (BLAS has no other), int8 products in the result's dtype."""
+    """The dtype to multiply in: half types in float32 (BLAS has no other), else what holds operand and result."""
     if operand.itemsize == 2 and operand.kind in 'fV':
         return np.dtype(np.float32)
-    return np.promote_types(operand, result) if operand != bool else np.dtype(bool)
+    return operand if operand == result else np.promote_types(operand, result)
 
+
+def _outer(x: np.ndarray, y: np.ndarray, free_x: int, free_y: int) -> np.ndarray:
+    """No sum at all: multiplying is several times faster than a GEMM with k = 1."""
+    batch = x.ndim - free_x
+    x = x.reshape(x.shape + (1,) * free_y)
+    y = y.reshape(y.shape[:batch] + (1,) * free_x + y.shape[batch:])
+    return np.asarray(np.multiply(x, y))
+
+
+def _inner(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers) -> np.ndarray:
+    """Only batch and sums: einsum makes one pass, where a batch of 1 x k times k x 1 products would take a call each."""
+    (cx, cy), (bx, by) = dimension_numbers
+    of_x = {d: k for k, d in enumerate((*bx, *cx))}
+    of_y = {d: k for k, d in enumerate((*by, *cy))}
+    return np.einsum(x, [of_x[d] for d in range(x.ndim)], y, [of_y[d] for d in range(y.ndim)], list(range(len(bx))))
+
+
+def _impl(x, y, *, out, dimension_numbers, preferred_element_type):
+    with np.errstate(all='ignore'):
+        return np.asarray(contract(x, y, dimension_numbers, out.dtype))
+
+
+# ---- transpose
 
 def _operand_ct(ct, mine: ArrayType, other, my_dims, other_dims, *, mine_first: bool):
     """The cotangent of one operand: contract the result's cotangent with the other operand over the other's free dims.
@@ -93,37 +124,42 @@ def _operand_ct(ct, mine: ArrayType, other, my_dims, other_dims, *, mine_first: 
     first = len(batch) + (len(my_free) if mine_first else 0)
     summed = tuple(range(first, first + len(other_free)))
     dims = ((summed, other_free), (batch, tuple(other_b)))
+    ct, other = _widened(ct, other)
     y = dot_general(ct, other, dimension_numbers=dims, preferred_element_type=mine.dtype)
     in_order_of_other = [my_c[i] for i in np.argsort(other_c)]
-    have = [*my_b, *my_free, *in_order_of_other]
-    permutation = tuple(int(d) for d in np.argsort(have))
+    permutation = tuple(int(d) for d in np.argsort([*my_b, *my_free, *in_order_of_other]))
     return y if permutation == tuple(range(mine.ndim)) else transpose(y, permutation=permutation)
+
+
+def _widened(ct, other):
+    """Both in the wider of their dtypes: they differ where a preferred_element_type was asked for."""
+    dtype, _ = dtypes.promote((typeof(ct).dtype, False), (typeof(other).dtype, False))
+    return tuple(x if typeof(x).dtype == dtype else convert_element_type(x, new_dtype=dtype, weak_type=False)
+                 for x in (ct, other))
 
 
 def _transpose_x(ct, x, y, *, dimension_numbers, preferred_element_type):
     (cx, cy), (bx, by) = dimension_numbers
-    return _operand_ct(_match(ct, y), x.type, y, (cx, bx), (cy, by), mine_first=True)
+    return _operand_ct(ct, x.type, y, (cx, bx), (cy, by), mine_first=True)
 
 
 def _transpose_y(ct, x, y, *, dimension_numbers, preferred_element_type):
     (cx, cy), (bx, by) = dimension_numbers
-    return _operand_ct(_match(ct, x), y.type, x, (cy, by), (cx, bx), mine_first=False)
+    return _operand_ct(ct, y.type, x, (cy, by), (cx, bx), mine_first=False)
 
 
-def _match(ct, operand):
-    """The cotangent in the operand's dtype: the two differ where a wider result was asked for."""
-    dtype = typeof(operand).dtype
-    if typeof(ct).dtype == dtype:
-        return ct
-    return convert_element_type(ct, new_dtype=dtype, weak_type=False)
+def _shown(params: dict) -> dict:
+    (cx, cy), (bx, by) = params['dimension_numbers']
+    return {**params, 'dimension_numbers': ((list(cx), list(cy)), (list(bx), list(by)))}
 
 
 dot_general = Primitive(
     'dot_general',
-    type=by_labels(_labels, _shape),
-    labels=_labels,
+    type=by_labels(dot_labels, dot_shape),
+    labels=dot_labels,
     impl=_impl,
     jvp=BY_LINEARITY,
     transpose=(_transpose_x, _transpose_y),
     batch=LATER,
-    linearity=BILINEAR)
+    linearity=BILINEAR,
+    show=_shown)
