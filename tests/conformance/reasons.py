@@ -120,6 +120,11 @@ REASONS = (
                       'dot-unreduced-out-axes-differ-from-contraction'),
     ),
     Reason(
+        text='with out_sharding a product takes operands of any sharding; matmul too, where JAX broadcasts first and refuses',
+        allows=('accepts',),
+        applies=ids('dot-363'),
+    ),
+    Reason(
         text='asking for a reduced result is a free cast of the replicated one',
         allows=('accepts',),
         applies=kinds('out-sharding-reduced', 'reshape-out-sharding-ur-mismatch'),
