@@ -38,8 +38,8 @@ def letters(index: int) -> str:
     text = ''
     while True:
         text = chr(ord('a') + index % 26) + text
-        index = index // 26 - 1
-        if index < 0:
+        index //= 26
+        if not index:
             return text
 
 
