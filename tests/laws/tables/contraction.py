@@ -34,4 +34,10 @@ TABLE: Table = {
     'reduce_min': reduced(np.min, (f(M, N), (0,)), (f(M, N), (0, 1)), (i32(M, N), (1,)), (boolean(M, N), (0,))),
     'reduce_or': reduced(np.bitwise_or.reduce, (boolean(M, N), (0,)), (i32(M, N, low=0, high=15), (0,))),
     'reduce_and': reduced(np.bitwise_and.reduce, (boolean(M, N), (0,)), (i32(M, N, low=0, high=15), (0,))),
+    'reduce_prod': [*reduced(np.prod, (f(M, 4), (1,)), (f(M, 2, 3), (1, 2)), (i32(M, 3), (1,)), (f(M, 1), (1,)))],
+    'reduce_xor': reduced(np.bitwise_xor.reduce, (boolean(M, N), (0,)), (i32(M, N, low=0, high=15), (1,))),
+    'argmax': [call(lambda x: np.argmax(x, 1).astype(np.int32), x, axes=(1,), index_dtype=np.dtype(np.int32))
+               for x in (f(M, N), i32(M, N), boolean(M, N))],
+    'argmin': [call(lambda x: np.argmin(x, 0).astype(np.int32), x, axes=(0,), index_dtype=np.dtype(np.int32))
+               for x in (f(M, N), i32(M, N), bf16(M, N))],
 }
