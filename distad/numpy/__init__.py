@@ -1,5 +1,13 @@
 """NumPy's names over distad arrays: kind functions, which promote, broadcast and cast before they bind a primitive."""
 
-from distad.numpy.elementwise import *  # noqa: F403
+from distad.numpy import linalg as linalg
 from distad.numpy.creation import *  # noqa: F403
+from distad.numpy.einsum import *  # noqa: F403
+from distad.numpy.elementwise import *  # noqa: F403
+from distad.numpy.indexing import *  # noqa: F403
+from distad.numpy.joining import *  # noqa: F403
+from distad.numpy.linear import *  # noqa: F403
+from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
+from distad.numpy.shapes import *  # noqa: F403
+from distad.numpy.statistics import *  # noqa: F403

@@ -35,7 +35,7 @@ PROPERTIES = {'real': 'real', 'imag': 'imag', 'mT': 'matrix_transpose'}
 def install(names) -> None:
     """Give `Value` NumPy's operators and methods, from a module that holds the functions."""
     names = SimpleNamespace(**vars(names))               # while the families are being written
-    for n in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), *METHODS, *PROPERTIES.values(), 'reshape', 'transpose', 'getitem', 'unstack'):
+    for n in (*BINARY.values(), *COMPARE.values(), *UNARY.values(), *METHODS, *PROPERTIES.values(), 'reshape', 'transpose', 'getitem'):
         if not hasattr(names, n):
             setattr(names, n, lambda *a, n=n, **k: (_ for _ in ()).throw(NotImplementedError(n)))
     for op, name in BINARY.items():
@@ -54,7 +54,7 @@ def install(names) -> None:
     Value.transpose = lambda self, *axes: names.transpose(self, _one(axes) if axes else None)
     Value.T = property(names.transpose)
     Value.__getitem__ = names.getitem
-    Value.__iter__ = lambda self: iter(names.unstack(self)) if self.ndim else _no_iteration()
+    Value.__iter__ = names.iterate
 
 
 def _operator(f: Callable, reflected: bool = False) -> Callable:
@@ -72,10 +72,6 @@ def _method(f: Callable) -> Callable:
 def _one(args: tuple):
     """`x.reshape(2, 3)` and `x.reshape((2, 3))` mean the same."""
     return args[0] if len(args) == 1 else args
-
-
-def _no_iteration():
-    raise TypeError('iteration over a 0-d array')
 
 
 # ---- reading: what Python needs to know now

@@ -34,7 +34,7 @@ def zero_scalar(t: ArrayType):
     """A zero to pad or select beside a value of type `t`: a number, or unreduced where the value is."""
     if not t.unreduced:
         return t.dtype.type(0)
-    return zeros(type=t.update(shape=(), partitions=(), reduced=frozenset(), weak_type=False))
+    return zeros(type=t.update(shape=(), partitions=(), reduced=t.reduced | t.split_axes, weak_type=False))
 
 
 def instantiated(t):

@@ -1,0 +1,382 @@
+"""NumPy's functions that join, cut, pad and turn round.
+
+They share their rules with `lax.slicing`: where the dimension in question is split, it is gathered by one all-gather and the
+result is split again; sizes then have to divide. All of them keep unreduced and reduced axes.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distad.core.lift import as_value, host
+from distad.core.value import Value, is_scalar, typeof
+from distad.errors import ShardingTypeError
+from distad.lax import shape as lax_shape
+from distad.lax import slicing
+from distad.lax.dims import dim_of, dims_of, shape_of
+from distad.lax.kind import whole_along
+from distad.numpy.promotion import promoted
+from distad.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
+from distad.ops.cast import cast
+from distad.ops.convert import convert_element_type
+from distad.types import dtypes
+
+# ---- join
+
+def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> Value:
+    """Join arrays along a dimension they have; with axis=None all elements in one dimension.
+
+    arrays: of one shape but for the size along `axis`; they are brought to one dtype and to one split.
+    Communication: one all-gather where `axis` is split, else none.
+    Raises ShardingTypeError for arrays split differently, or unreduced and not.
+
+        jnp.concatenate([jnp.zeros(2), jnp.ones(1)])
+    """
+    xs = _of_one_dtype('concatenate', arrays, dtype)
+    if axis is None:
+        return slicing.concatenate([ravel(x) for x in xs], 0)
+    if not xs[0].ndim:
+        raise ValueError('zero-dimensional arrays cannot be concatenated')
+    return slicing.concatenate(xs, dim_of('concatenate', axis, xs[0].ndim))
+
+
+def concat(arrays: Sequence, /, *, axis: int | None = 0) -> Value:
+    """Join arrays along a dimension they have. See `concatenate`.
+
+        jnp.concat([jnp.zeros(2), jnp.ones(1)])
+    """
+    return concatenate(arrays, axis)
+
+
+def _of_one_dtype(name: str, arrays: Sequence, dtype: Any) -> list:
+    if isinstance(arrays, Value):
+        arrays = tuple(arrays)
+    if not isinstance(arrays, (list, tuple, np.ndarray)):
+        raise TypeError(f"{name} takes a sequence of arrays, got {type(arrays).__name__}")
+    if not len(arrays):
+        raise ValueError(f"{name} needs at least one array")
+    xs = promoted(name, *(as_value(x, name) for x in arrays))
+    if dtype is None:
+        return xs
+    return [convert_element_type(x, new_dtype=dtypes.canonical(dtype), weak_type=False) for x in xs]
+
+
+def stack(arrays: Sequence, axis: int = 0, out: None = None, dtype: Any = None) -> Value:
+    """Join arrays of one shape along a new dimension, which is whole. Nothing is communicated.
+
+        jnp.stack([jnp.zeros(2), jnp.ones(2)])    # float32[2,2]
+    """
+    _no_out('stack', out)
+    xs = _of_one_dtype('stack', arrays, dtype)
+    if len({x.shape for x in xs}) > 1:
+        raise ValueError(f"all input arrays must have the same shape, got {', '.join(str(x.shape) for x in xs)}")
+    d = dim_of('stack', axis, xs[0].ndim + 1)
+    return slicing.concatenate([lax_shape.expand_dims(x, (d,)) for x in xs], d)
+
+
+def _no_out(name: str, out: None) -> None:
+    if out is not None:
+        raise NotImplementedError(f"the 'out' argument of {name} is not supported: arrays are immutable")
+
+
+def hstack(tup: Sequence, dtype: Any = None) -> Value:
+    """Join along the second dimension, or along the first if there is but one. See `concatenate`.
+
+        jnp.hstack([jnp.zeros((2, 1)), jnp.ones((2, 3))])     # float32[2,4]
+    """
+    xs = [atleast_1d(x) for x in tup]
+    return concatenate(xs, 0 if xs and xs[0].ndim == 1 else 1, dtype)
+
+
+def vstack(tup: Sequence, dtype: Any = None) -> Value:
+    """Join along the first dimension; arrays of one dimension are rows. See `concatenate`.
+
+        jnp.vstack([jnp.zeros(3), jnp.ones((2, 3))])          # float32[3,3]
+    """
+    return concatenate([atleast_2d(x) for x in tup], 0, dtype)
+
+
+def dstack(tup: Sequence, dtype: Any = None) -> Value:
+    """Join along the third dimension. See `concatenate`.
+
+        jnp.dstack([jnp.zeros((2, 3)), jnp.ones((2, 3))])     # float32[2,3,2]
+    """
+    return concatenate([atleast_3d(x) for x in tup], 2, dtype)
+
+
+def column_stack(tup: Sequence) -> Value:
+    """Join along the second dimension; arrays of one dimension are columns. See `concatenate`.
+
+        jnp.column_stack([jnp.zeros(2), jnp.ones(2)])         # float32[2,2]
+    """
+    xs = [as_value(x, 'column_stack') for x in tup]
+    return concatenate([x if x.ndim > 1 else lax_shape.expand_dims(atleast_1d(x), (1,)) for x in xs], 1)
+
+
+def block(arrays: Any) -> Value:
+    """An array of nested lists of blocks: the innermost are joined along the last dimension, the next along the one before.
+
+        jnp.block([[jnp.ones((2, 2)), jnp.zeros((2, 1))], [jnp.zeros((1, 2)), jnp.ones((1, 1))]])
+    """
+    def depth(xs: Any) -> int:
+        return 1 + depth(xs[0]) if isinstance(xs, list) else 0
+
+    def leaves(xs: Any) -> list:
+        return [leaf for x in xs for leaf in leaves(x)] if isinstance(xs, list) else [as_value(xs, 'block')]
+
+    levels = depth(arrays)
+    ndim = max(levels, *(x.ndim for x in leaves(arrays)))
+
+    def joined(xs: Any, level: int) -> Value:
+        if isinstance(xs, list) != (level < levels):
+            raise ValueError('block: lists are nested to different depths')
+        if isinstance(xs, list):
+            return concatenate([joined(x, level + 1) for x in xs], level - levels)
+        x = as_value(xs, 'block')
+        return lax_shape.expand_dims(x, range(ndim - x.ndim))
+
+    return joined(arrays, 0)
+
+
+def append(arr, values, axis: int | None = None) -> Value:
+    """An array with values after it; with axis=None all elements in one dimension. See `concatenate`.
+
+        jnp.append(jnp.zeros(2), 1.)
+    """
+    return concatenate([atleast_1d(arr), atleast_1d(values)], axis)
+
+
+# ---- cut
+
+def split(ary, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Value]:
+    """Cut an array in so many equal parts, or at indices.
+
+    The parts are split as the array. Communication: one all-gather where `axis` is split, else none.
+    Raises ValueError where equal parts do not divide, ShardingTypeError where the parts of a split dimension do not.
+
+        jnp.split(jnp.arange(6), 3)
+    """
+    x = as_value(ary, 'split')
+    n = x.shape[dim_of('split', axis, x.ndim)]
+    if not _is_sequence(indices_or_sections) and n % operator.index(indices_or_sections):
+        raise ValueError(f"array split does not result in an equal division: {indices_or_sections} parts of dimension {axis} "
+                         f"of {x.type}. Use array_split for unequal parts.")
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(ary, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Value]:
+    """Cut an array in so many parts, the first ones longer by one where it does not divide, or at indices. See `split`.
+
+        jnp.array_split(jnp.arange(5), 2)         # parts of 3 and 2
+    """
+    x = as_value(ary, 'array_split')
+    d = dim_of('array_split', axis, x.ndim)
+    n = x.shape[d]
+    if _is_sequence(indices_or_sections):
+        at = [_clipped(operator.index(i), n) for i in host(np.asarray(indices_or_sections)).reshape(-1)]
+        cuts = [0, *at, n]
+        sizes = [max(b - a, 0) for a, b in zip(cuts, cuts[1:], strict=False)]
+        if sum(sizes) != n or any(b < a for a, b in zip(cuts, cuts[1:], strict=False)):
+            return [slicing.slice_in_dim(x, a, max(a, b), axis=d) for a, b in zip(cuts, cuts[1:], strict=False)]
+        return slicing.split(x, sizes, d)
+    parts = operator.index(indices_or_sections)
+    if parts < 1:
+        raise ValueError(f"array_split: the number of parts is positive, got {parts}")
+    return slicing.split(x, [n // parts + (i < n % parts) for i in range(parts)], d)
+
+
+def _clipped(i: int, n: int) -> int:
+    return min(max(i + n if i < 0 else i, 0), n)
+
+
+def _is_sequence(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) or bool(getattr(x, 'ndim', 0))
+
+
+def hsplit(ary, indices_or_sections: int | Sequence[int]) -> list[Value]:
+    """Cut along the second dimension, or along the first if there is but one. See `split`.
+
+        jnp.hsplit(jnp.ones((2, 4)), 2)
+    """
+    x = as_value(ary, 'hsplit')
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+def vsplit(ary, indices_or_sections: int | Sequence[int]) -> list[Value]:
+    """Cut along the first dimension. See `split`.
+
+        jnp.vsplit(jnp.ones((4, 2)), 2)
+    """
+    return split(ary, indices_or_sections, 0)
+
+
+def dsplit(ary, indices_or_sections: int | Sequence[int]) -> list[Value]:
+    """Cut along the third dimension. See `split`.
+
+        jnp.dsplit(jnp.ones((2, 3, 4)), 2)
+    """
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x, /, *, axis: int = 0) -> tuple[Value, ...]:
+    """The slices of an array along a dimension, which they lose. It must not be split. Nothing is communicated.
+
+        a, b = jnp.unstack(jnp.ones((2, 3)))
+    """
+    x = as_value(x, 'unstack')
+    if not x.ndim:
+        raise ValueError(f"unstack takes arrays with at least one dimension, got {x.type}")
+    d = dim_of('unstack', axis, x.ndim)
+    t = typeof(x)
+    if t.mesh.axis_size(t.partitions[d]) > 1:
+        raise ShardingTypeError(
+            f"unstack takes {t} apart along dimension {d}, which is split over {', '.join(t.partitions[d])}. Gather it first: "
+            f"reshard(x, {lax_shape.written(slicing.whole(t, (d,)))}).")
+    return tuple(lax_shape.squeeze(part, (d,)) for part in slicing.split(x, (1,) * x.shape[d], d))
+
+
+# ---- turn round
+
+def flip(m, axis: int | Sequence[int] | None = None) -> Value:
+    """Dimensions turned round, by default all. The type stays. Communication: an all-gather where one of them is split.
+
+        jnp.flip(jnp.arange(3))                   # 2, 1, 0
+    """
+    x = as_value(m, 'flip')
+    return slicing.rev(x, range(x.ndim) if axis is None else dims_of('flip', axis, x.ndim))
+
+
+def fliplr(m) -> Value:
+    """The second dimension turned round. See `flip`.
+
+        jnp.fliplr(jnp.eye(2))
+    """
+    return flip(m, 1)
+
+
+def flipud(m) -> Value:
+    """The first dimension turned round. See `flip`.
+
+        jnp.flipud(jnp.eye(2))
+    """
+    return flip(m, 0)
+
+
+# ---- pad, resize
+
+def pad(array, pad_width, mode: str = 'constant', **kwargs: Any) -> Value:
+    """Put values before and after the elements of each dimension.
+
+    pad_width: one number, a pair (before, after), or a pair for each dimension. mode: 'constant' (with constant_values, 0 by
+    default, given as pad_width is), 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy. The result is split as
+    the array.
+    Communication: one all-gather where a split dimension is padded, else none.
+    Raises ShardingTypeError where a size of the result does not divide, or a constant that is not zero pads an unreduced array.
+
+        jnp.pad(jnp.ones(2), 1)                   # 0., 1., 1., 0.
+    """
+    x = as_value(array, 'pad')
+    widths = _pairs('pad_width', pad_width, x.ndim)
+    if any(n < 0 for pair in widths for n in pair):
+        raise ValueError(f"pad: index can't contain negative values, got pad_width {pad_width}")
+    known = {'constant': {'constant_values': 0}, 'reflect': {'reflect_type': 'even'}, 'symmetric': {'reflect_type': 'even'}}
+    options = known.get(mode, {}) | kwargs
+    if mode not in ('constant', 'edge', 'empty', *_PERIODS):
+        raise NotImplementedError(f"pad: mode {mode!r} is not built yet. There are 'constant', 'edge', 'empty', 'reflect', "
+                                  "'symmetric' and 'wrap'.")
+    if set(options) - set(known.get(mode, {})):
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {sorted(set(options) - set(known.get(mode, {})))}")
+    if options.get('reflect_type', 'even') != 'even':
+        raise NotImplementedError("pad: reflect_type='odd' is not built yet. Subtract the array from twice its edge instead.")
+    if mode in ('constant', 'empty'):
+        return _pad_constant(x, widths, options.get('constant_values', 0))
+    t = typeof(x)
+    padded = [d for d, pair in enumerate(widths) if any(pair)]
+    if not padded:
+        return x
+    goal = slicing.resized('pad', t, tuple(n + sum(pair) for n, pair in zip(t.shape, widths, strict=True)))
+    x = whole_along(x, [d for d in range(t.ndim) if d in padded or goal.partitions[d] != t.partitions[d]])
+    for d in padded:
+        if not x.shape[d]:
+            raise ValueError(f"pad: can't extend empty dimension {d} using mode {mode!r}")
+        x = (_pad_edge if mode == 'edge' else _pad_periodic)(x, d, *widths[d], mode)
+    return cast(x, goal)
+
+
+def _pairs(name: str, given: Any, ndim: int, number=operator.index) -> list[tuple]:
+    """A number, a pair, or a pair for each dimension, as a pair for each dimension."""
+    if isinstance(given, dict):
+        given = [given.get(d, given.get(d - ndim, 0)) for d in range(ndim)]
+        return [(number(p), number(p)) if not _is_sequence(p) else (number(p[0]), number(p[1])) for p in given]
+    if not _is_sequence(given):
+        return [(number(given), number(given))] * ndim
+    rows = [tuple(map(number, row)) if _is_sequence(row) else (number(row),) for row in given]
+    flat = not any(map(_is_sequence, given))
+    if flat and len(rows) in (1, 2):
+        return [(rows[0][0], rows[-1][0])] * ndim
+    if len(rows) == 1:
+        rows = rows * ndim
+    if flat or len(rows) != ndim or any(len(row) not in (1, 2) for row in rows):
+        raise ValueError(f"pad: {name} must be a number, a pair, or a pair for each of the {ndim} dimensions, got {given}")
+    return [(row[0], row[-1]) for row in rows]
+
+
+def _pad_constant(x: Value, widths: list[tuple[int, int]], constants: Any) -> Value:
+    values = _pairs('constant_values', constants, x.ndim, lambda v: v)
+    one = {v for pair in values for v in pair if is_scalar(v)}
+    if all(is_scalar(v) for pair in values for v in pair) and len(one) <= 1:
+        return slicing.pad(x, one.pop() if one else 0, [(*pair, 0) for pair in widths])
+    for d, sides in enumerate(values):
+        for side, value in enumerate(sides):
+            config = [(0, 0, 0)] * x.ndim
+            config[d] = (0, widths[d][1], 0) if side else (widths[d][0], 0, 0)
+            if not is_scalar(value):
+                value = convert_element_type(as_value(value, 'pad'), new_dtype=x.dtype, weak_type=False)
+            x = slicing.pad(x, value, config)
+    return x
+
+
+def _pad_edge(x: Value, d: int, before: int, after: int, mode: str) -> Value:
+    def repeated(start: int, count: int) -> list[Value]:
+        part = slicing.slice_in_dim(x, start, start + 1, axis=d)
+        return [lax_shape.broadcast_in_dim(part, (*x.shape[:d], count, *x.shape[d + 1:]), range(x.ndim))] if count else []
+    return slicing.concatenate([*repeated(0, before), x, *repeated(x.shape[d] - 1, after)], d)
+
+
+# The modes that repeat: which part follows the array until it starts anew.
+_PERIODS = {
+    'wrap': lambda x, d: [x],
+    'symmetric': lambda x, d: [x, slicing.rev(x, (d,))],
+    'reflect': lambda x, d: [x, slicing.rev(slicing.slice_in_dim(x, 1, max(x.shape[d] - 1, 1), axis=d), (d,))]}
+
+
+def _pad_periodic(x: Value, d: int, before: int, after: int, mode: str) -> Value:
+    period = slicing.concatenate(_PERIODS[mode](x, d), d)
+    start = -before % period.shape[d]
+    stop = start + before + x.shape[d] + after
+    tiled = slicing.concatenate([period] * -(-stop // period.shape[d]), d)
+    return slicing.slice_in_dim(tiled, start, stop, axis=d)
+
+
+def resize(a, new_shape: int | Sequence[int]) -> Value:
+    """The elements in another shape, repeated or cut off to fill it. See `reshape` and `concatenate`.
+
+        jnp.resize(jnp.arange(3), (2, 2))         # [[0, 1], [2, 0]]
+    """
+    x = as_value(a, 'resize')
+    sizes = shape_of('resize', new_shape)
+    count = math.prod(sizes)
+    if not x.size or not count:
+        if count:
+            raise ValueError(f"resize: {x.type} has no elements to fill {sizes} with")
+        return reshape(slicing.slice_in_dim(ravel(x), 0, 0), sizes)
+    flat = ravel(x)
+    flat = slicing.concatenate([flat] * -(-count // x.size), 0)
+    return reshape(slicing.slice_in_dim(flat, 0, count), sizes)
+
+
+__all__ = ['append', 'array_split', 'block', 'column_stack', 'concat', 'concatenate', 'dsplit', 'dstack', 'flip', 'fliplr',
+           'flipud', 'hsplit', 'hstack', 'pad', 'resize', 'split', 'stack', 'unstack', 'vsplit', 'vstack']
