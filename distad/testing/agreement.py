@@ -29,6 +29,7 @@ class Record:
 
     step: str
     alarmed: bool
+    stranded: bool
     content: Any
 
 
@@ -43,6 +44,7 @@ class Ranks:
     deadline: float = float('inf')  # of the current test, as time.monotonic()
     alone_since: float | None = None
     alarmed: bool = False
+    stranded: bool = False  # this rank has given up a collective
     sent: list[Any] = field(default_factory=list)
 
     @property
@@ -58,37 +60,44 @@ class Ranks:
     def check(self) -> None:
         """Called over and over by a rank that waits in a collective: raises when it waits in vain."""
         __tracebackhide__ = True
+        reason = self._in_vain()
+        if reason:
+            self.stranded = True
+            raise WaitedInVainError(f'waited in a collective {reason}')
+
+    def _in_vain(self) -> str:
         if self.comm.Iprobe(tag=ALARM):
-            raise WaitedInVainError(f"waited for {names(self._arrived(ALARM))}, which failed")
+            return f'for {names(self._arrived(ALARM))}, which failed'
         now = time.monotonic()
-        if self.others and all(self.comm.Iprobe(source=r, tag=RECORD) for r in self.others):
+        if all(self.comm.Iprobe(source=r, tag=RECORD) for r in self.others):
             self.alone_since = self.alone_since or now
             if now - self.alone_since > ALONE:
-                raise WaitedInVainError(f"waited in a collective; {names(self.others)} ended the test without it")
+                return f'which {names(self.others)} ended the test without'
         if now > self.deadline:
             ended = self._arrived(RECORD)
-            raise WaitedInVainError("waited in a collective until the time-out of the test"
-                                    + (f"; {names(ended)} ended the test without it" if ended else ""))
+            return 'until the time-out of the test' + (f', which {names(ended)} ended without it' if ended else '')
+        return ''
 
     def agree(self, step: str, content: Any) -> list[Any]:
         """The content of every rank, in the order of ranks. Every rank takes part in every step."""
-        mine = Record(step=step, alarmed=self.alarmed, content=content)
+        mine = Record(step=step, alarmed=self.alarmed, stranded=self.stranded, content=content)
         self.sent += [self.comm.isend(mine, dest=r, tag=RECORD) for r in self.others]
         records = {self.rank: mine}
         poll(lambda: all(r in records or self._receive(r, records) for r in self.others))
         poll(lambda: all(request.test()[0] for request in self.sent))
-        self.sent, self.alarmed, self.alone_since = [], False, None
+        self.sent, self.alarmed, self.stranded, self.alone_since = [], False, False, None
         ordered = [records[r] for r in range(self.size)]
         if any(record.step != step for record in ordered):
             steps = ', '.join(f"rank {r} in {record.step}" for r, record in enumerate(ordered))
             self.abort(f"the ranks are in different steps: {steps}", 3)
-        if any(record.alarmed for record in ordered):
-            mpi.reset()  # a collective may still be pending in one of the communicators
+        if any(record.alarmed or record.stranded for record in ordered):
+            mpi.reset()  # collectives may still be pending in the communicators
         return [record.content for record in ordered]
 
     def abort(self, text: str, status: int) -> None:
-        """Ends all ranks."""
+        """Ends all ranks, with a last word."""
         os.write(self.stderr, f"\n{text}\n".encode())
+        time.sleep(0.5)  # mpirun may drop what it has not read when the run ends
         mpi.abort(status)
 
     def _arrived(self, tag: int) -> list[int]:

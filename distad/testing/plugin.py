@@ -136,10 +136,11 @@ class Harness:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo) -> Iterator[None]:
-        if call.excinfo is not None:
+        waited = call.excinfo is not None and call.excinfo.errisinstance(WaitedInVainError)
+        if call.excinfo is not None and not waited:
             self.ranks.alarm()
         report = yield
-        report.waited = call.excinfo is not None and call.excinfo.errisinstance(WaitedInVainError)
+        report.waited = waited
         return report
 
     def _agreed(self, nodeid: str, reports: Sequence[pytest.TestReport]) -> list[pytest.TestReport]:

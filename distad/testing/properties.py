@@ -23,7 +23,8 @@ def collective(example: Callable[..., None]) -> Callable[..., None]:
         except (Exception, WaitedInVainError) as exc:
             if type(exc).__module__.startswith('hypothesis'):
                 raise  # an example that `assume` rejects: so it does on every rank
-            ranks.alarm()
+            if isinstance(exc, Exception):
+                ranks.alarm()
             error = ''.join(traceback.format_exception(exc))
         errors = ranks.agree('example', error)
         failed = [r for r, text in enumerate(errors) if text]
