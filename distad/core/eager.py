@@ -54,7 +54,9 @@ class EagerTrace(Trace):
             mesh = self.concrete(next(t for t in outs if not t.mesh.empty))
         if mesh is not None and mpi.rank() not in mesh.ranks:
             return outs, mesh, None
-        return outs, mesh, primitive.kernel(Place(mesh=mesh), types, outs, params)
+        kernel = primitive.kernel(Place(mesh=mesh), types, outs, params)
+        # Infinities and NaN are values here. This is the one door through which kernels run, compiled programs too.
+        return outs, mesh, np.errstate(all='ignore')(kernel)
 
     def concrete(self, t: ArrayType) -> Mesh:
         """The mesh of ranks for a value made from nothing: the current one, or the only one in use that looks like it."""

@@ -2,11 +2,13 @@
 
 from distad.numpy import linalg as linalg
 from distad.numpy.creation import *  # noqa: F403
+from distad.numpy.dtype_info import *  # noqa: F403
 from distad.numpy.einsum import *  # noqa: F403
 from distad.numpy.elementwise import *  # noqa: F403
 from distad.numpy.indexing import *  # noqa: F403
 from distad.numpy.joining import *  # noqa: F403
 from distad.numpy.linear import *  # noqa: F403
+from distad.numpy.logic import *  # noqa: F403
 from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
 from distad.numpy.shapes import *  # noqa: F403

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from distad.core.lift import as_value
-from distad.core.value import is_scalar, typeof
+from distad.core.value import Value, is_scalar, typeof
 from distad.ops.broadcast import broadcast_in_dim
 from distad.ops.convert import convert_element_type
 from distad.types import dtypes
+
+ArrayLike = Value | np.ndarray | np.generic | bool | int | float | complex
 
 
 def operands(name: str, *xs) -> list:
@@ -20,7 +24,13 @@ def promoted(name: str, *xs) -> list:
         xs = [as_value(x, name) for x in xs]
     xs = [x if is_scalar(x) else as_value(x, name) for x in xs]
     dtype, weak = dtypes.promote(*((t.dtype, t.weak_type) for t in map(typeof, xs)))
-    return [dtype.type(x) if is_scalar(x) else converted(x, dtype, weak) for x in xs]
+    return [literal(x, dtype, weak) if is_scalar(x) else converted(x, dtype, weak) for x in xs]
+
+
+def literal(x, dtype, weak: bool):
+    """A number in a dtype, as a literal; a Python number where that is as weak as it should be."""
+    number = dtype.type(x)
+    return number.item() if weak and dtypes.of_scalar(number.item()) == (dtype, True) else number
 
 
 def converted(x, dtype, weak: bool):
@@ -33,12 +43,17 @@ def converted(x, dtype, weak: bool):
 
 def inexact(x, name: str):
     """A value as float (or complex), for functions that have no integer form."""
-    x = as_value(x, name)
-    t = typeof(x)
-    if dtypes.is_float(t.dtype):
-        return x
-    return convert_element_type(x, new_dtype=dtypes.promote((t.dtype, t.weak_type), dtypes.of_scalar(1.0))[0],
-                                weak_type=t.weak_type)
+    return inexact_operands(name, x)[0]
+
+
+def inexact_operands(name: str, *xs) -> list:
+    """As `operands`, in a float (or complex) dtype: integers become the default float."""
+    xs = promoted(name, *xs)
+    t = typeof(next((x for x in xs if not is_scalar(x)), xs[0]))
+    if not dtypes.is_float(t.dtype):
+        dtype = dtypes.promote((t.dtype, t.weak_type), dtypes.of_scalar(1.0))[0]
+        xs = [literal(x, dtype, t.weak_type) if is_scalar(x) else converted(x, dtype, t.weak_type) for x in xs]
+    return same_rank(xs)
 
 
 def same_rank(xs: Sequence) -> list:

@@ -83,6 +83,16 @@ def unbroadcast(ct, like: ArrayType, places: Dims | None = None):
     return broadcast_in_dim(ct, shape=like.shape, broadcast_dimensions=tuple(kept.values()), sharding=None)
 
 
+def spread(t, like: ArrayType):
+    """A tangent of an operand as tangent of the result of type `like` that the operand was broadcast to."""
+    have = typeof(t)
+    if have.shape == like.shape:
+        return t
+    places = tuple(range(like.ndim)) if have.ndim else ()
+    return broadcast_in_dim(t, shape=like.shape, broadcast_dimensions=places,
+                            sharding=like.sharding if any(like.partitions) else None)
+
+
 def expand_dims(x, dims: Dims):
     """New dimensions of size 1 at `dims` of the result."""
     n = typeof(x).ndim + len(dims)

@@ -8,22 +8,22 @@ from functools import partial
 
 import numpy as np
 
-from distad.core.primitive import BY_LINEARITY, Primitive, by_labels
-from distad.core.value import Linear, typeof
+from distad.core.primitive import Primitive, by_labels
+from distad.core.value import Linear, Zero, typeof
 from distad.ops.basic import zero_scalar
-from distad.ops.broadcast import LATER, unbroadcast
-from distad.ops.makers import ANY, INT, broadcast_shape, constant, elementwise_labels, ufunc
+from distad.ops.broadcast import LATER, spread, unbroadcast
+from distad.ops.makers import ANY, INT, REAL, broadcast_shape, constant, elementwise_labels, ufunc
 from distad.types.array_type import ArrayType
 from distad.types.inference import Linearity, show
 
-_boolean = partial(constant, accepts=ANY, result=lambda dtype: np.dtype(bool), operands=2)
+_boolean = partial(constant, result=lambda dtype: np.dtype(bool), operands=2)
 
-eq = _boolean('eq', ufunc(np.equal))
-ne = _boolean('ne', ufunc(np.not_equal))
-lt = _boolean('lt', ufunc(np.less))
-le = _boolean('le', ufunc(np.less_equal))
-gt = _boolean('gt', ufunc(np.greater))
-ge = _boolean('ge', ufunc(np.greater_equal))
+eq = _boolean('eq', ufunc(np.equal), ANY)
+ne = _boolean('ne', ufunc(np.not_equal), ANY)
+lt = _boolean('lt', ufunc(np.less), REAL)
+le = _boolean('le', ufunc(np.less_equal), REAL)
+gt = _boolean('gt', ufunc(np.greater), REAL)
+ge = _boolean('ge', ufunc(np.greater_equal), REAL)
 
 and_ = constant('and', ufunc(np.bitwise_and), INT, operands=2)
 or_ = constant('or', ufunc(np.bitwise_or), INT, operands=2)
@@ -46,34 +46,56 @@ def _select_shape(which: ArrayType, *cases: ArrayType):
     return broadcast_shape('select_n', (which, *cases)), cases[0].dtype
 
 
+_select_by_labels = by_labels(elementwise_labels('select_n', SELECT), _select_shape)
+
+
+def _select_type(which: ArrayType, *cases: ArrayType) -> ArrayType:
+    weak = cases[0].dtype != bool and all(c.weak_type for c in cases)
+    return _select_by_labels(which, *cases).update(weak_type=weak)
+
+
 def _select_impl(which, *cases, out):
-    if len(cases) == 1:
-        return np.broadcast_to(cases[0], out.shape)
-    if which.dtype == bool:
+    if which.dtype == bool and len(cases) == 2:
         return np.where(which, cases[1], cases[0])
-    return np.select([which == i for i in range(len(cases))], cases)
+    return np.choose(which, cases, mode='clip')               # what is out of range takes the first or the last case
+
+
+def _select_jvp(primals, tangents):
+    """The same choice among the tangents; where one is zero a number stands for it."""
+    which, *cases = primals
+    y = select_n(which, *cases)
+    live = [zero_scalar(typeof(x)) if t.__class__ is Zero else t for x, t in zip(cases, tangents[1:], strict=True)]
+    return [y], [spread(select_n(which, *live), typeof(y))]
 
 
 def _select_transpose(ct, which, *cases):
     zero = zero_scalar(typeof(ct))
-    chosen = [which if typeof(which).dtype == bool else eq(which, np.int32(i)) for i in range(len(cases))]
+    by_bool = typeof(which).dtype == bool
     cts = [None]
     for i, case in enumerate(cases):
         if case.__class__ is not Linear:
             cts.append(None)
-        elif i == 0 and typeof(which).dtype == bool:
+        elif by_bool and i == 0:
             cts.append(unbroadcast(select_n(which, ct, zero), case.type))
         else:
-            cts.append(unbroadcast(select_n(chosen[i], zero, ct), case.type))
+            chosen = which if by_bool else _takes(which, i, len(cases))
+            cts.append(unbroadcast(select_n(chosen, zero, ct), case.type))
     return cts
+
+
+def _takes(which, i: int, count: int):
+    """Where an integer choice takes case i."""
+    if i == 0:
+        return le(which, np.int32(0))
+    return ge(which, np.int32(i)) if i == count - 1 else eq(which, np.int32(i))
 
 
 select_n = Primitive(
     'select_n',
-    type=by_labels(elementwise_labels('select_n', SELECT), _select_shape),
+    type=_select_type,
     labels=elementwise_labels('select_n', SELECT),
     impl=_select_impl,
-    jvp=BY_LINEARITY,
+    jvp=_select_jvp,
     transpose=_select_transpose,
     batch=LATER,
     linearity=SELECT)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
+from distad.core.value import typeof
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import NONLINEAR, Linearity, Signature, show
@@ -15,19 +16,26 @@ FLOAT = 'float'              # floating or complex
 REAL = 'real'                # not complex
 REAL_FLOAT = 'real float'
 INT = 'int'                  # integers and bool
+INTEGER = 'integer'
 COMPLEX = 'complex'
 
-_KINDS = {ANY: 'biufcV', NUMBER: 'iufcV', FLOAT: 'fcV', REAL: 'biufV', REAL_FLOAT: 'fV', INT: 'biu', COMPLEX: 'c'}
+_KINDS = {ANY: 'biufcV',
+          NUMBER: 'iufcV', FLOAT: 'fcV', REAL: 'biufV', REAL_FLOAT: 'fV', INT: 'biu', INTEGER: 'iu', COMPLEX: 'c'}
 
 
 def check_dtype(name: str, accepts: str, *types: ArrayType) -> None:
     """All operands have one dtype, of an accepted kind (bfloat16 and its like are kind V)."""
     first = types[0].dtype
     if any(t.dtype != first for t in types):
-        raise TypeError(f"{name} requires arguments to have the same dtypes, got {show(types)}. "
-                        "Convert one with astype.")
-    if first.kind not in _KINDS[accepts] or first == dtypes.KEY or first == dtypes.float0:
+        raise TypeError(f"{name} requires arguments to have the same dtypes, got {show(types)}. Convert one with astype, or "
+                        "use the function of distad.numpy, which promotes.")
+    if not accepted(first, accepts):
         raise TypeError(f"{name} does not accept dtype {dtypes.name(first)}, got {show(types)}. It accepts {accepts} types.")
+
+
+def accepted(dtype: np.dtype, accepts: str) -> bool:
+    """Whether a dtype is of a kind. Keys and float0 are of none."""
+    return dtype.kind in _KINDS[accepts] and dtype != dtypes.KEY and dtype != dtypes.float0
 
 
 def elementwise_labels(name: str, linearity: Linearity = NONLINEAR) -> Callable[..., Signature]:
@@ -51,21 +59,26 @@ def broadcast_shape(name: str, types: tuple[ArrayType, ...]) -> tuple[int, ...]:
     raise TypeError(f"{name} got incompatible shapes for broadcasting: {show(types)}.")
 
 
-def elementwise(name: str, impl: Callable, *, accepts: str = NUMBER, result: Callable | None = None, jvp, transpose=None,
-                linearity: Linearity = NONLINEAR, batch=None) -> Primitive:
-    """An elementwise primitive of any number of operands. `result(dtype) -> dtype` when it is not that of the operands.
+def elementwise(name: str, impl: Callable, *, accepts: str | Callable = NUMBER, result: Callable | None = None, jvp,
+                transpose=None, linearity: Linearity = NONLINEAR) -> Primitive:
+    """An elementwise primitive of any number of operands.
 
+    `accepts`: the kind of the dtype that all operands share; where they need not share one, a check `(*types) -> None`.
+    `result(dtype) -> dtype`: the result's dtype from that of the first operand, when the two differ.
     `impl` is called with blocks, `out=` (a `core.primitive.Out`) and the parameters.
     """
     labels = elementwise_labels(name, linearity)
 
     def shape(*types: ArrayType, **params):
-        check_dtype(name, accepts, *types)
+        if callable(accepts):
+            accepts(*types)
+        else:
+            check_dtype(name, accepts, *types)
         dtype = types[0].dtype if result is None else result(types[0].dtype)
         return broadcast_shape(name, types), dtype
 
     return Primitive(name, type=by_labels(labels, shape), labels=labels, impl=impl, linearity=linearity, jvp=jvp,
-                     transpose=transpose or NoRule(f"{name} is not linear"), batch=batch or BROADCASTING)
+                     transpose=transpose or NoRule(f"{name} is not linear"), batch=BROADCASTING)
 
 
 BROADCASTING = 'broadcasting'         # the batch rule of elementwise ops, by name until vmap is built
@@ -82,8 +95,7 @@ def ufunc(f: Callable) -> Callable:
 def in_float32(f: Callable) -> Callable:
     """A function that knows float32 and float64 only (SciPy's) as implementation for half types too."""
     def impl(*blocks, out, **params):
-        half = out.dtype.itemsize == 2
-        y = f(*(b.astype(np.float32) for b in blocks)) if half else f(*blocks)
+        y = f(*(np.asarray(b, np.float32) for b in blocks)) if dtypes.is_half(out.dtype) else f(*blocks)
         return np.asarray(y).astype(out.dtype, copy=False)
     return impl
 
@@ -102,6 +114,10 @@ def constant(name: str, impl: Callable, accepts: str = NUMBER, *, result: Callab
     return elementwise(name, impl, accepts=accepts, result=result, jvp=(None,) * operands)
 
 
-def scalar(value, like) -> np.generic:
-    """A number as literal of a value's dtype."""
-    return like.dtype.type(value)
+def scalar(value, like) -> np.generic | complex:
+    """A number as literal of a value's dtype; weak where the value is, so that tangents keep the types of primals."""
+    t = typeof(like)
+    number = t.dtype.type(value)
+    if t.weak_type and dtypes.of_scalar(number.item()) == (t.dtype, True):
+        return number.item()
+    return number

@@ -76,6 +76,12 @@ def is_integer(dtype: Any) -> bool:
     return np.dtype(dtype).kind in 'iu'
 
 
+def is_half(dtype: Any) -> bool:
+    """The 16-bit floats: NumPy and BLAS compute them in float32, or not at all."""
+    dtype = np.dtype(dtype)
+    return dtype.itemsize == 2 and dtype.kind in 'fV'
+
+
 def tangent_dtype(dtype: Any) -> DType:
     """The dtype of a tangent: the same for floats, float0 for all others."""
     dtype = np.dtype(dtype)
