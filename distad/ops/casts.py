@@ -45,10 +45,19 @@ def changed(x: ArrayType, axes: Axes, to: str) -> ArrayType:
     return x.update(varying=new['V'], unreduced=new['U'], reduced=new['R'], kind=x.kind if new['U'] else 'sum')
 
 
+def check_sum(name: str, x: ArrayType) -> None:
+    """What adds over ranks cannot take a value whose max or min over others is still to come: the two do not commute."""
+    if x.kind != 'sum':
+        raise ShardingTypeError(f"{name} adds over ranks, and the {x.kind} of a value of type {x} is still to come. Reduce it "
+                                f"first, with p{x.kind} or reshard.")
+
+
 def _change(name: str, source: str, target: str) -> Callable:
     def rule(*types: ArrayType, axes: Axes):
         for x in types:
             state = manual_state(name, x, axes)
+            if state == 'U' or (state, target) in (('V', 'U'), ('V', 'N')):
+                check_sum(name, x)
             if state != source:
                 raise ValueError(f"{name} takes a value {NAMES[source]} over {', '.join(axes)}, got {x}, which is "
                                  f"{NAMES[state]}.")
@@ -90,8 +99,8 @@ def _sum_kernel(place: Place, ins, outs, params) -> Callable:
 
 
 def sends(kind: str) -> Callable:
-    """The messages of an op that makes one collective of a kind over its axes."""
-    return lambda ins, outs, params: [(kind, params['axes'])]
+    """The messages of an op that makes one collective of a kind over its axes for each dtype."""
+    return lambda ins, outs, params: [(kind, params['axes'])] * len({t.dtype for t in ins})
 
 
 def n_ary(one: Callable) -> Callable:

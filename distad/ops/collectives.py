@@ -18,7 +18,7 @@ from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
 from distad.ops.broadcast import LATER
-from distad.ops.casts import NAMES, Axes, changed, manual_state, n_ary, n_ary_jvp, psum_invariant, pvary, sends
+from distad.ops.casts import NAMES, Axes, changed, check_sum, manual_state, n_ary, n_ary_jvp, psum_invariant, pvary, sends
 from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
 from distad.runtime import collectives, mpi
@@ -72,6 +72,8 @@ def _scattered(name: str, source: str) -> Callable:
         out = []
         for x in types:
             n = _sent(name, x, axes, source, (dimension,))
+            if source != 'N':
+                check_sum(name, x)
             y = changed(x, axes, 'V')
             if tiled:
                 if x.shape[dimension] % n:
@@ -211,8 +213,8 @@ def _extremum(kind: str, source: str, name: str) -> Primitive:
     def rule(*types: ArrayType, axes: Axes):
         for x in types:
             _sent(f"p{kind}", x, axes, source, ())
-            if source == 'U' and x.kind != kind:
-                raise ValueError(f"p{kind} of a value whose {x.kind} is still to come, got {x}. Reduce it with psum first.")
+            if x.unreduced and x.kind != kind:
+                raise ValueError(f"p{kind} of a value whose {x.kind} is still to come, got {x}. Reduce that first.")
         return tuple(changed(x, axes, 'N') for x in types)
 
     def kernel(place: Place, ins, outs, params) -> Callable:
@@ -233,7 +235,8 @@ def _extremum(kind: str, source: str, name: str) -> Primitive:
 def _share(t, y, x, axes: Axes):
     """The mean of the winners' tangents."""
     wins = convert_element_type(eq(x, pvary(y, axes=axes)), new_dtype=typeof(x).dtype, weak_type=False)
-    total, count = psum_invariant(mul(t, wins), wins, axes=axes)
+    total, = psum_invariant(mul(t, wins), axes=axes)         # not in one message with the count: that is no linear function
+    count, = psum_invariant(wins, axes=axes)                 # of the tangent
     return div(total, count)
 
 
