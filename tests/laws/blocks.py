@@ -4,6 +4,7 @@ Written anew, so that a fault of the library's own cutting and assembling is not
 value as their sum: an op that is not linear cannot pass for one that is.
 """
 
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 
@@ -44,20 +45,26 @@ def index(t: ArrayType, mesh: Mesh, coords: Coords) -> tuple[slice, ...]:
 
 def summand(value: np.ndarray, t: ArrayType, mesh: Mesh, coords: Coords) -> np.ndarray:
     count, mine = mesh.abstract_mesh.axis_size(tuple(t.unreduced)), place_of(mesh, t.unreduced, coords)
-    if t.kind != 'sum':
-        own = np.arange(value.size).reshape(value.shape) % count == mine
-        worse = value - np.ones((), value.dtype) if t.kind == 'max' else value + np.ones((), value.dtype)
-        return np.where(own, value, worse)
-    if t.dtype == bool or t.dtype.itemsize == 2 or t.dtype.kind == 'u':
-        own = np.arange(value.size).reshape(value.shape) % count == mine
-        return np.where(own, value, np.zeros((), value.dtype))
-    noise = _noise(value.shape, value.dtype, count - 1)
+    seed = zlib.crc32(np.ascontiguousarray(value))
+    if t.kind != 'sum' or t.dtype == np.bool_ or t.dtype.itemsize == 2 or t.dtype.kind == 'u':
+        one = np.ones((), t.dtype)
+        rest = {'sum': lambda: one ^ one if t.dtype == np.bool_ else one - one, 'max': lambda: value - one,
+                'min': lambda: value + one}[t.kind]()
+        return np.where(_owners(value.shape, count, seed) == mine, value, rest)
+    noise = _noise(value.shape, value.dtype, count - 1, seed)
     return noise[mine] if mine < count - 1 else value - sum(noise, np.zeros((), value.dtype))
 
 
-@lru_cache(maxsize=256)
-def _noise(shape: tuple[int, ...], dtype: np.dtype, count: int) -> list[np.ndarray]:
-    rng = np.random.default_rng([count, *shape])
+@lru_cache(maxsize=1024)
+def _owners(shape: tuple[int, ...], count: int, seed: int) -> np.ndarray:
+    """Which rank has the element, where only one has it."""
+    return np.random.default_rng(seed).integers(0, count, shape)
+
+
+@lru_cache(maxsize=1024)
+def _noise(shape: tuple[int, ...], dtype: np.dtype, count: int, seed: int) -> list[np.ndarray]:
+    """All summands but the last; others for each value, or they would cancel where they must not."""
+    rng = np.random.default_rng(seed)
 
     def draw():
         x = rng.integers(-9, 9, shape) / (1 if dtype.kind in 'iu' else 7)

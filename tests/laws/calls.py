@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -44,12 +45,19 @@ class Operand:
         return self.number if self.literal else random_value(self.shape, self.dtype, seed, self.low, self.high)
 
 
+@lru_cache(maxsize=2048)
 def random_value(shape: tuple[int, ...], dtype: np.dtype, seed: int, low: float = -1.0, high: float = 1.0) -> np.ndarray:
-    """Random elements, the same on every rank."""
+    """Random elements, the same on every rank; a read-only array."""
+    x = _random(shape, dtype, seed, low, high)
+    x.flags.writeable = False
+    return x
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype, seed: int, low: float, high: float) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if dtype == dtypes.KEY:
         return rng.integers(0, 2**32, (*shape, 2), np.uint32).view(dtypes.KEY)[..., 0]
-    if dtype == bool:
+    if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind in 'iu':
         return rng.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
@@ -110,7 +118,8 @@ class Call:
     """Operands and parameters, and the NumPy function `reference(*operands)` of the same result or list of results.
 
     `orders`: of derivatives that exist (0, 1 or 2); `forward`, `transposes`: whether there is forward and reverse mode;
-    `communicates`: whether the call may send; `tolerance`: relative error in float64; `places`: how many placements are tried.
+    `communicates`: whether the call may send; `tolerance`: relative error in float64; `places`: how many placements are tried;
+    `stacked`: the reference is a function of stacks (`exchanges`).
     """
 
     operands: tuple[Operand, ...]
@@ -122,6 +131,7 @@ class Call:
     communicates: bool = False
     tolerance: float = 1e-9
     places: int = 8
+    stacked: bool = False
 
     @property
     def types(self) -> Types:

@@ -15,15 +15,17 @@ from distad.errors import ShardingTypeError
 from distad.runtime import collectives, mpi
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
+from distad.types.inference import show
 from distad.types.mesh import Mesh
 from tests.laws.blocks import block, place_of, whole
 from tests.laws.calls import Call
+from tests.laws.exchanges import refute
 from tests.laws.observation import Case, Observation, inputs, observe
 from tests.laws.placements import Types, candidates, varied
 from tests.laws.reference import reference, unlike
 
 REFUSALS = (ShardingTypeError, TypeError, ValueError, NotImplementedError)
-CANDIDATES = 150
+CANDIDATES = 120
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,12 +44,15 @@ def visit(primitive: Primitive, calls: Sequence[Call], mesh: Mesh) -> Visit:
     """The laws of a primitive on a mesh. Every rank of the mesh takes part."""
     visited, cases = Visit(), []
     for call in calls:
-        try:
-            visited.faults += reference(primitive, call).faults
-        except Exception as error:
-            visited.faults.append(f'{primitive.name}({", ".join(map(str, call.types))}) on one rank: {error!r}')
-            continue
+        if not call.stacked:
+            try:
+                visited.faults += reference(primitive, call).faults
+            except Exception as error:
+                visited.faults.append(f'{primitive.name}({show(call.types)}) on one rank: {error!r}')
+                continue
         cases += chosen(primitive, call, mesh, visited)
+    if not cases:
+        visited.faults.append(f'{primitive.name}: types accept no placement of any call')
     seen = [on_this_rank(case, mesh) for case in cases]
     visited.faults += [f'{case}: {fault}' for case, s in zip(cases, seen, strict=True) for fault in s.faults]
     visited.observed, visited.compared = len(cases), sum(len(s.blocks) for s in seen)
@@ -58,7 +63,8 @@ def visit(primitive: Primitive, calls: Sequence[Call], mesh: Mesh) -> Visit:
         visited.faults.append(f'{primitive.name}: the ranks accept different placements')
     else:
         for i in range(group.index, len(cases), group.size):         # ranks share the work of comparing
-            visited.faults += judge(cases[i], seen[i], [blocks[i] for _, blocks in everyone], mesh)
+            compare = refute if cases[i].call.stacked else judge
+            visited.faults += compare(cases[i], seen[i], [blocks[i] for _, blocks in everyone], mesh)
     found = [pickle.loads(part) for part in collectives.agree(group, pickle.dumps(visited.faults))]
     visited.faults = list(dict.fromkeys(fault for part in found for fault in part))
     return visited
@@ -79,12 +85,14 @@ def chosen(primitive: Primitive, call: Call, mesh: Mesh, visited: Visit) -> list
     for types in candidates(call.types, literal, mesh.abstract_mesh, accepts, CANDIDATES):
         accepts(types)
     replicated = tuple(t if lit else t.update(mesh=mesh) for t, lit in zip(call.types, literal, strict=True))
-    if not tried[replicated]:
-        visited.faults.append(f'{primitive.name}({", ".join(map(str, replicated))}): refused, though all is replicated')
-    good = [types for types in tried if tried[types] and types != replicated]
-    some = varied([replicated, *good], mesh.abstract_mesh, call.places)
-    return [case for i, types in enumerate(some) for case in
-            (tried[types] if len(tried[types]) < 5 else [tried[types][5 * i % len(tried[types])]])]
+    if not tried[replicated] and not call.stacked:
+        visited.faults.append(f'{primitive.name}({show(replicated)}): refused, though all is replicated')
+    good = sorted((types for types in tried if tried[types]), key=lambda types: types != replicated)
+    cases = []
+    for i, types in enumerate(varied(good, mesh.abstract_mesh, call.places)):
+        options = tried[types]
+        cases += options if len(options) < 5 else [options[5 * i % len(options)]]
+    return cases
 
 
 def accepted(primitive: Primitive, call: Call, types: Types, mesh: Mesh, visited: Visit) -> list[Case]:
@@ -97,7 +105,7 @@ def accepted(primitive: Primitive, call: Call, types: Types, mesh: Mesh, visited
                     found.append(Case(primitive=primitive, call=call, types=types, params=params,
                                       outs=primitive.infer(types, params)))
     except Exception as error:
-        visited.faults.append(f'{primitive.name}({", ".join(map(str, types))}): typing raises {error!r}')
+        visited.faults.append(f'{primitive.name}({show(types)}): typing raises {error!r}')
     return found
 
 
@@ -105,7 +113,7 @@ def on_this_rank(case: Case, mesh: Mesh) -> Observation:
     rank = mpi.rank()
 
     def place(value: np.ndarray, t: ArrayType) -> Array:
-        return Array(t, mesh, frozen(block(value, t, mesh, rank))) if not t.mesh.empty else Array(t, None, frozen(value.copy()))
+        return Array(t, mesh, frozen(block(value, t, mesh, rank)))
     return observe(case, inputs(case, place, lambda t: place_of(mesh, t.varying, mesh.coords(rank))))
 
 

@@ -1,5 +1,6 @@
 """One call on operands of some types: run it and its derivatives, and keep what a rank sees of the results."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,11 +117,18 @@ def observe(case: Case, given: Inputs) -> Observation:
 
 
 def tangents_of(case: Case, xs: Sequence, ts: Sequence) -> list:
-    return list(map(instantiated, jvp_flat(case, xs, ts)[1]))
+    return list(map(_made, jvp_flat(case, xs, ts)[1]))
+
+
+def _made(t):
+    """A tangent as an array, also where it is known to be zero, and where it holds nothing."""
+    if t.__class__ is Zero and t.type.dtype == dtypes.float0:
+        return np.zeros(t.type.local_shape, dtypes.float0)
+    return instantiated(t)
 
 
 def second_tangents_of(case: Case, xs: Sequence, ts: Sequence, us: Sequence) -> list:
-    return list(map(instantiated, jvp_flat(lambda *ys: tangents_of(case, ys, ts), xs, us)[1]))
+    return list(map(_made, jvp_flat(lambda *ys: tangents_of(case, ys, ts), xs, us)[1]))
 
 
 def cotangents_of(case: Case, xs: Sequence, cts: Sequence) -> list:
@@ -140,6 +148,8 @@ def _keep(seen: Observation, name: str, compute: Callable[[], list], want: Seque
         return
     seen.types[name], seen.blocks[name] = list(map(typeof, made)), list(map(block_of, made))
     for got, t, part in zip(seen.types[name], want, seen.blocks[name], strict=True):
+        if t.dtype == dtypes.float0:
+            continue
         if not (got == t if name == 'value' else same_cotangent(got, t)):
             seen.faults.append(f'{name} of type {got}, not {t}')
         if part.shape != got.local_shape or part.dtype != got.dtype:
@@ -147,5 +157,10 @@ def _keep(seen: Observation, name: str, compute: Callable[[], list], want: Seque
 
 
 def _check_sent(case: Case, seen: Observation, when: str, sent: recorder.Count) -> None:
-    if sent.total and not case.call.communicates:
-        seen.faults.append(f'sends {when}: {sent.by_op}')
+    """What is sent is what the op tells beforehand, which is nothing unless sending is what it is for."""
+    if case.call.communicates or (case.call.stacked and when != 'forward'):
+        return
+    tell = case.primitive.messages
+    told = Counter(kind for kind, _ in tell(case.types, case.outs, case.params)) if tell else {}
+    if sent.by_op != told:
+        seen.faults.append(f'sends {when}: {sent.by_op}' + (f', and tells {dict(told)}' if told else ''))

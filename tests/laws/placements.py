@@ -4,71 +4,80 @@ import math
 import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
 
 from distad.types import dtypes
 from distad.types.array_type import ArrayType, axis_state
 from distad.types.mesh import AbstractMesh
 
 Types = tuple[ArrayType, ...]
-State = str | int  # 'N', 'R', 'V', 'U', 'U max', or the dimension that is split
+State = str | int  # 'N', 'R', 'V', a kind of unreduced, or the dimension that is split
+KINDS = {'U': 'sum', 'U max': 'max', 'U min': 'min'}
 
 
 def states(t: ArrayType, manual: bool = False) -> list[State]:
     """What a value may be along one axis of any size. (Keys and bools are no numbers: there is no sum, or no max, of them.)"""
-    summands = [] if t.dtype == dtypes.KEY else ['U', 'U max'] if t.dtype != bool else ['U']
+    summands = [] if t.dtype == dtypes.KEY else ['U'] if t.dtype == np.bool_ else ['U', 'U max', *(['U min'] if manual else [])]
     return ['N', 'R', *(['V'] if manual else range(t.ndim)), *summands]
 
 
-def placed(t: ArrayType, mesh: AbstractMesh, at: dict[str, State], flip: bool = False) -> ArrayType | None:
-    """The type in these states, if there is such a type. `flip`: two axes on one dimension stand in reverse order."""
-    names = mesh.axis_names[::-1] if flip else mesh.axis_names
-    partitions = tuple(tuple(a for a in names if at.get(a, 'N') == d) for d in range(t.ndim))
-    kinds = {s.removeprefix('U').strip() or 'sum' for s in at.values() if isinstance(s, str) and s[0] == 'U'}
-    if len(kinds) > 1 or any(n % mesh.axis_size(axes) for n, axes in zip(t.shape, partitions)):
+@lru_cache(maxsize=65536)
+def placed(t: ArrayType, mesh: AbstractMesh, at: tuple[State, ...], flip: bool = False) -> ArrayType | None:
+    """The type in these states, one for each axis of the mesh, if there is such a type.
+
+    `flip`: two axes on one dimension stand in reverse order.
+    """
+    by_axis = list(zip(mesh.axis_names, at, strict=True))
+    partitions = tuple(tuple(a for a, s in (by_axis[::-1] if flip else by_axis) if s == d) for d in range(t.ndim))
+    summed = {a: s for a, s in by_axis if s in KINDS}
+    if len(set(summed.values())) > 1 or any(n % mesh.axis_size(axes) for n, axes in zip(t.shape, partitions)):
         return None
-    return t.update(mesh=mesh, partitions=partitions, reduced=[a for a, s in at.items() if s == 'R'],
-                    unreduced=[a for a, s in at.items() if isinstance(s, str) and s[0] == 'U'],
-                    varying=[a for a, s in at.items() if s == 'V'],
-                    kind=kinds.pop() if kinds else 'sum')
-
-
-def on_axes(types: Types, literal: Sequence[bool], mesh: AbstractMesh,
-            at: Sequence[dict[str, State]], flip: bool = False) -> Types | None:
-    made = tuple(t if lit else placed(t, mesh, states, flip) for t, lit, states in zip(types, literal, at, strict=True))
-    return None if None in made else made
+    return t.update(mesh=mesh, partitions=partitions, unreduced=summed, reduced=[a for a, s in by_axis if s == 'R'],
+                    varying=[a for a, s in by_axis if s == 'V'], kind=KINDS[next(iter(summed.values()), 'U')])
 
 
 def candidates(types: Types, literal: Sequence[bool], mesh: AbstractMesh, accepts: Callable[[Types], bool],
                most: int) -> Iterator[Types]:
-    """Placements of the operands: at most about twice `most`, and among them all accepted ones if these are not too many.
+    """Placements of the operands: all if they are not many more than `most`, else a sample with many accepted ones.
 
     Axes are independent of one another, mostly. So what is accepted along several axes is looked for where each of them alone
     is accepted; and everywhere, for what this misses and for what has to be rejected.
     """
-    choices = {axis: [['N'] if lit else states(t, axis in mesh.manual_axes) for t, lit in zip(types, literal, strict=True)]
-               for axis in mesh.axis_names}
+    choices = [[['N'] if lit else states(t, axis in mesh.manual_axes) for t, lit in zip(types, literal, strict=True)]
+               for axis in mesh.axis_names]
+
+    def on(combination: tuple[tuple[State, ...], ...], flip: bool) -> Types | None:
+        """The operands in states by axis and operand; literals stay what they are."""
+        made = tuple(t if lit else placed(t, mesh, at, flip)
+                     for t, lit, at in zip(types, literal, zip(*combination, strict=True), strict=True))
+        return None if None in made else made
+
+    others: list[tuple[State, ...]] = [('N',) * len(types)] * len(choices)
     alone: list[list[tuple[State, ...]]] = []
-    for axis in mesh.axis_names:
+    for i, of_operands in enumerate(choices):
         alone.append([])
-        for combination in sample(choices[axis], most):
-            made = on_axes(types, literal, mesh, [{axis: s} for s in combination])
+        for states_along in dict.fromkeys([*alike(of_operands), *sample(of_operands, most)]):
+            made = on((*others[:i], states_along, *others[i + 1:]), False)
             if made is not None and accepts(made):
-                alone[-1].append(combination)
-    anywhere = [list(sample(choices[axis], most)) for axis in mesh.axis_names]
-    for rows in (alone, anywhere):
-        for combination in sample(rows, most):
-            at = [dict(zip(mesh.axis_names, operand, strict=True)) for operand in zip(*combination, strict=True)]
-            for flip in (False, True) if len(mesh.axis_names) > 1 else (False,):
-                made = on_axes(types, literal, mesh, at, flip)
-                if made is not None:
-                    yield made
-    replicated = on_axes(types, literal, mesh, [{}] * len(types))
-    for i in range(len(types)):                                             # one was never placed
-        yield (*replicated[:i], types[i], *replicated[i + 1:])
+                alone[i].append(states_along)
+        if alone[i] and others[i] not in alone[i]:                   # ops over manual axes: N there is refused
+            others[i] = alone[i][0]
+    if len(choices) > 1:
+        anywhere = [list(sample(row, most)) for row in choices]
+        for rows, some in ((alone, most), (anywhere, most // 3)):
+            for combination in sample(rows, some):
+                yield from (made for flip in (False, True) if (made := on(combination, flip)) is not None)
+
+
+def alike(rows: Sequence[Sequence[State]]) -> list[tuple[State, ...]]:
+    """All operands in one state, those that cannot be in it in their first one: what is accepted most often."""
+    return [tuple(s if s in row else row[0] for row in rows) for s in dict.fromkeys(s for row in rows for s in row)]
 
 
 def sample(rows: Sequence[Sequence], most: int) -> Iterator[tuple]:
-    """Some `most` elements of the product of the rows, its first among them."""
+    """Some `most` elements of the product of the rows, the first of all among them."""
     count = math.prod(map(len, rows))
     some = range(count) if count <= most else [0, *random.Random(count).sample(range(1, count), most - 1)]
     for i in some:
@@ -81,6 +90,8 @@ def sample(rows: Sequence[Sequence], most: int) -> Iterator[tuple]:
 
 def varied(accepted: Sequence[Types], mesh: AbstractMesh, most: int) -> list[Types]:
     """A sample in which each state of each operand along each axis is met early. The first one is always in it."""
+    if not accepted:
+        return []
     order = sorted(accepted[1:], key=lambda types: zlib.crc32(' '.join(map(str, types)).encode()))
     seen = set(features(accepted[0], mesh))
     chosen, rest = [accepted[0]], []

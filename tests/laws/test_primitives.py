@@ -9,11 +9,10 @@ import distad.control
 import distad.ops
 from distad.config import config
 from distad.core.primitive import Primitive
+from distad.types.mesh import AxisType, Mesh, set_mesh
 from tests.laws import tables
 from tests.laws.calls import Elsewhere, Table
 from tests.laws.laws import visit
-
-MESHES = (2,), (2, 2), (4,), (3,), (1, 2)
 
 
 def all_primitives() -> list[Primitive]:
@@ -43,9 +42,7 @@ def test_names_are_those_of_one_primitive() -> None:
     assert not CALLS.keys() - PRIMITIVES.keys()
 
 
-@pytest.mark.parametrize('name', PRIMITIVES)
-@pytest.mark.meshes(*MESHES)
-def test_laws(name: str, mesh) -> None:
+def check(name: str, mesh: Mesh) -> None:
     calls = CALLS.get(name)
     if calls is None:
         pytest.fail(f'the primitive {name} has no example calls: add some to a table in tests/laws/tables', pytrace=False)
@@ -56,3 +53,35 @@ def test_laws(name: str, mesh) -> None:
         faults = visit(PRIMITIVES[name], calls, mesh).faults
     if faults:
         pytest.fail(f'{len(faults)} faults:\n' + '\n'.join(faults[:40]), pytrace=False)
+
+
+def manual(mesh: Mesh, *axes: str) -> Mesh:
+    """The same mesh with some axes manual."""
+    kinds = tuple(AxisType.Manual if axis in axes else AxisType.Explicit for axis in mesh.axis_names)
+    return Mesh(mesh.devices, mesh.axis_names, kinds)
+
+
+def exchanges(name: str) -> bool:
+    """Whether a primitive has a meaning over manual axes only."""
+    calls = CALLS.get(name)
+    return isinstance(calls, list) and all(call.stacked for call in calls)
+
+
+@pytest.mark.parametrize('name', [name for name in PRIMITIVES if not exchanges(name)])
+@pytest.mark.meshes((2,), (2, 2), (4,), (3,), (1, 2))
+def test_on_explicit_axes(name: str, mesh: Mesh) -> None:
+    check(name, mesh)
+
+
+@pytest.mark.parametrize('name', PRIMITIVES)
+@pytest.mark.meshes((2,), (2, 2), (3,))
+def test_beside_a_manual_axis(name: str, mesh: Mesh) -> None:
+    with set_mesh(manual(mesh, 'X')) as here:
+        check(name, here)
+
+
+@pytest.mark.parametrize('name', filter(exchanges, PRIMITIVES))
+@pytest.mark.meshes((2, 2))
+def test_over_manual_axes(name: str, mesh: Mesh) -> None:
+    with set_mesh(manual(mesh, 'X', 'Y')) as here:
+        check(name, here)

@@ -1,20 +1,24 @@
 """What moves data between ranks in explicit mode, and conversions between dtypes."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 
+from distad.types.array_type import axis_state
 from distad.types.mesh import AbstractMesh
 from tests.laws.calls import Call, M, N, Operand, Table, Types, bf16, boolean, c, call, call_on, f, f32, i32
 from tests.laws.placements import placed, states
 
 
 def reshard(*operands: Operand) -> Call:
-    """To every type along each axis, for the first operand; the others stay."""
+    """To every type, for the first operand; the others stay. Along manual axes nothing changes."""
     def params(types: Types, mesh: AbstractMesh):
         if mesh.empty:
             return [{'to': types}]
-        goals = [placed(operands[0].type, mesh, {axis: s}) for axis in mesh.axis_names for s in states(operands[0].type)]
-        goals += [placed(operands[0].type, mesh, dict.fromkeys(mesh.axis_names, s)) for s in states(operands[0].type)]
+        first = operands[0].type
+        choices = [[axis_state(types[0], axis)] if axis in mesh.manual_axes else states(first) for axis in mesh.axis_names]
+        goals = [placed(first, mesh, at) for at in itertools.product(*choices)]
         return [{'to': (goal, *types[1:])} for goal in goals if goal is not None]
     return call_on(params, lambda *xs: list(xs), *operands).but(communicates=True, places=24)
 

@@ -15,7 +15,8 @@ def splits(shape: tuple[int, ...], mesh: AbstractMesh) -> list[NamedSharding | N
     """No sharding, and those that split one dimension over one axis or over all."""
     if mesh.empty:
         return [None]
-    some = {(axis,) for axis in mesh.axis_names} | {mesh.axis_names}
+    free = tuple(axis for axis in mesh.axis_names if axis not in mesh.manual_axes)
+    some = {(axis,) for axis in free} | ({free} if free else set())
     return [None, *(NamedSharding(mesh, P(*[axes if d == dim else None for d in range(len(shape))]))
                     for dim, n in enumerate(shape) for axes in sorted(some) if n % mesh.axis_size(axes) == 0)]
 
