@@ -6,10 +6,11 @@ from distad.control.conditional import while_loop as while_loop
 from distad.control.scan import fori_loop as fori_loop
 from distad.control.scan import map_ as map
 from distad.control.scan import scan as scan
+from distad.lax.contraction import *  # noqa: F403
 from distad.lax.creation import *  # noqa: F403
+from distad.lax.elementwise import *  # noqa: F403
 from distad.lax.parallel import *  # noqa: F403
+from distad.lax.reduction import *  # noqa: F403
 from distad.lax.shape import *  # noqa: F403
 from distad.lax.slicing import *  # noqa: F403
-from distad.lax.contraction import *  # noqa: F403
-from distad.lax.reduction import *  # noqa: F403
 from distad.ops.stop import stop_gradient as stop_gradient

@@ -1,1 +1,4 @@
 """Activations and normalizations of neural networks."""
+
+from distad.nn.activations import *  # noqa: F403
+from distad.nn.normalization import *  # noqa: F403

@@ -12,8 +12,8 @@ import numpy as np
 from distad.core.lift import as_value
 from distad.core.primitive import Primitive
 from distad.core.value import Value, is_scalar, typeof
+from distad.lax.documentation import LINEAR, documented
 from distad.lax.kind import kindly
-from distad.numpy.documentation import documented
 from distad.numpy.dtype_info import finfo
 from distad.numpy.promotion import ArrayLike, converted, inexact, inexact_operands, literal, operands, promoted, same_rank
 from distad.ops import arithmetic, bits, compare, elementary, powers, rounding, special
@@ -28,14 +28,14 @@ def _float_function(name: str, primitive: Primitive, what: str, example: str = '
     """A function of floats; integers become floats first."""
     def f(x: ArrayLike, /) -> Value:
         return primitive(inexact(x, name))
-    return documented(f, name, what, gives="x's shape and dtype (float32 for integers)", example=example)
+    return documented(f, name, what, gives="x's dtype (float32 for integers)", example=example)
 
 
 def _same_dtype(name: str, primitive: Primitive, what: str, unreduced: str | None = None) -> Callable[[ArrayLike], Value]:
     """A function that keeps the dtype, whatever it is."""
     def f(x: ArrayLike, /) -> Value:
         return primitive(as_value(x, name))
-    return documented(f, name, what, gives="x's shape and dtype", **({'unreduced': unreduced} if unreduced else {}))
+    return documented(f, name, what, gives="x's dtype", **({'unreduced': unreduced} if unreduced else {}))
 
 
 def _whole_already(name: str, primitive: Primitive, what: str) -> Callable[[ArrayLike], Value]:
@@ -43,13 +43,13 @@ def _whole_already(name: str, primitive: Primitive, what: str) -> Callable[[Arra
     def f(x: ArrayLike, /) -> Value:
         x = as_value(x, name)
         return primitive(x) if dtypes.is_float(typeof(x).dtype) else x
-    return documented(f, name, what, gives="x's shape and dtype")
+    return documented(f, name, what, gives="x's dtype")
 
 
 Binary = Callable[[ArrayLike, ArrayLike], Value]
 
 
-def _binary(name: str, primitive: Primitive, what: str, *, for_bool: Primitive | None = None, takes: str = 'numbers',
+def _binary(name: str, primitive: Primitive, what: str, *, for_bool: Primitive | None = None, takes: str = 'any numbers',
             unreduced: str | None = None, example: str = '2, 3') -> Binary:
     """A function of two operands in their common dtype."""
     def f(x1: ArrayLike, x2: ArrayLike, /) -> Value:
@@ -70,8 +70,8 @@ def _float_binary(name: str, primitive: Primitive, what: str, unreduced: str | N
 
 # ---- arithmetic
 
-_ONE_SIDED = 'operands of which one is unreduced and the other is not'
-_BOTH = 'a product of two unreduced operands'
+_ONE_SIDED = 'one unreduced operand of two'
+_BOTH = 'two unreduced operands'
 
 add = _binary('add', arithmetic.add, 'The sum.', for_bool=compare.or_, unreduced=_ONE_SIDED)
 subtract = _binary('subtract', arithmetic.sub, 'The difference.', unreduced=_ONE_SIDED)
@@ -79,7 +79,7 @@ multiply = _binary('multiply', arithmetic.mul, 'The product; that of an unreduce
                    for_bool=compare.and_, unreduced=_BOTH)
 divide = true_divide = _float_binary('divide', arithmetic.div, 'The quotient; that of an unreduced value is unreduced.',
                                      unreduced='an unreduced divisor')
-negative = _same_dtype('negative', arithmetic.neg, 'The number with the other sign.', unreduced='nothing: it is linear')
+negative = _same_dtype('negative', arithmetic.neg, 'The number with the other sign.', unreduced=LINEAR)
 floor_divide = _binary('floor_divide', arithmetic.floor_divide, 'The largest whole number not above the quotient.')
 remainder = mod = _binary('remainder', arithmetic.remainder, 'What floor_divide leaves, with the sign of the divisor.')
 fmod = _binary('fmod', arithmetic.rem, 'What division towards zero leaves, with the sign of the dividend.')
@@ -185,7 +185,7 @@ def _times(name: str, factor: float, what: str) -> Callable[[ArrayLike], Value]:
     def f(x: ArrayLike, /) -> Value:
         x = inexact(x, name)
         return arithmetic.mul(x, scalar(factor, x))
-    return documented(f, name, what, gives="x's shape and dtype (float32 for integers)", unreduced='nothing: it is linear')
+    return documented(f, name, what, gives="x's dtype (float32 for integers)", unreduced=LINEAR)
 
 
 deg2rad = radians = _times('deg2rad', pi / 180, 'An angle in radians, from degrees.')

@@ -8,8 +8,8 @@ import numpy as np
 from distad.core.lift import as_value
 from distad.core.primitive import Primitive
 from distad.core.value import Value, is_scalar, typeof
+from distad.lax.documentation import documented
 from distad.lax.kind import kindly
-from distad.numpy.documentation import documented
 from distad.numpy.promotion import ArrayLike, converted, inexact_operands, operands, promoted, same_rank
 from distad.ops import arithmetic, compare, rounding
 from distad.ops import complex as complex_ops
@@ -82,7 +82,7 @@ logical_xor = _logical('logical_xor', compare.xor, 'Whether exactly one is true 
 def _test(name: str, f_of: Callable[[Any], Any], what: str) -> Callable[[ArrayLike], Value]:
     def f(x: ArrayLike, /) -> Value:
         return f_of(as_value(x, name))
-    return documented(f, name, what, gives="x's shape and dtype bool")
+    return documented(f, name, what, gives='dtype bool')
 
 
 def _never(x):

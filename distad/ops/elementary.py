@@ -20,6 +20,10 @@ def _one(x):
     return scalar(1, x)
 
 
+def one_minus_square(x):
+    return mul(sub(_one(x), x), add(_one(x), x))                # exact near 1, where 1 - x * x is not
+
+
 # ---- exponentials and logarithms
 
 exp = unary('exp', ufunc(np.exp), jvp=lambda t, y, x: mul(t, y))
@@ -57,13 +61,9 @@ logaddexp = elementwise('logaddexp', ufunc(np.logaddexp), accepts=REAL_FLOAT,
 sin = unary('sin', ufunc(np.sin), jvp=lambda t, y, x: mul(t, cos(x)))
 cos = unary('cos', ufunc(np.cos), jvp=lambda t, y, x: neg(mul(t, sin(x))))
 tan = unary('tan', ufunc(np.tan), jvp=lambda t, y, x: mul(t, add(_one(y), square(y))))
-asin = unary('asin', ufunc(np.arcsin), jvp=lambda t, y, x: mul(t, rsqrt(_one_minus_square(x))))
-acos = unary('acos', ufunc(np.arccos), jvp=lambda t, y, x: neg(mul(t, rsqrt(_one_minus_square(x)))))
+asin = unary('asin', ufunc(np.arcsin), jvp=lambda t, y, x: mul(t, rsqrt(one_minus_square(x))))
+acos = unary('acos', ufunc(np.arccos), jvp=lambda t, y, x: neg(mul(t, rsqrt(one_minus_square(x)))))
 atan = unary('atan', ufunc(np.arctan), jvp=lambda t, y, x: div(t, add(_one(x), square(x))))
-
-
-def _one_minus_square(x):
-    return mul(sub(_one(x), x), add(_one(x), x))                # exact near 1, where 1 - x * x is not
 
 
 def _per_square(t, x, y):
@@ -79,11 +79,11 @@ atan2 = elementwise('atan2', ufunc(np.arctan2), accepts=REAL_FLOAT,
 
 sinh = unary('sinh', ufunc(np.sinh), jvp=lambda t, y, x: mul(t, cosh(x)))
 cosh = unary('cosh', ufunc(np.cosh), jvp=lambda t, y, x: mul(t, sinh(x)))
-tanh = unary('tanh', ufunc(np.tanh), jvp=lambda t, y, x: mul(t, _one_minus_square(y)))
+tanh = unary('tanh', ufunc(np.tanh), jvp=lambda t, y, x: mul(t, one_minus_square(y)))
 asinh = unary('asinh', ufunc(np.arcsinh), jvp=lambda t, y, x: mul(t, rsqrt(add(square(x), _one(x)))))
 acosh = unary('acosh', ufunc(np.arccosh),
               jvp=lambda t, y, x: mul(t, mul(rsqrt(sub(x, _one(x))), rsqrt(add(x, _one(x))))))
-atanh = unary('atanh', ufunc(np.arctanh), jvp=lambda t, y, x: div(t, _one_minus_square(x)))
+atanh = unary('atanh', ufunc(np.arctanh), jvp=lambda t, y, x: div(t, one_minus_square(x)))
 
 
 # ---- pow: the exponent has the base's dtype, or is an integer
