@@ -62,7 +62,7 @@ def run(case: Case, *, jit: bool) -> dict[str, Outcome]:
     every = exchange(case['id'], trial)
     phases = sorted({phase for seen in every for phase in seen})
     listing = 'addressable_shards' in case.get('expr', '')
-    if 'py' in case:
+    if 'py' in case or case['group'] in PYTHON_GROUPS:
         every = every[: mesh_size(case)]  # a rank beyond the mesh has no value to show
     return {phase: _merge(phase, [seen.get(phase) for seen in every], listing) for phase in phases}
 

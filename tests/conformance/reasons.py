@@ -162,6 +162,16 @@ REASONS = (
         applies=both(group('typeof'), expr(r'np\.asarray\(a\)|\.item\(\)|tolist|float\(|bool\(')),
     ),
     Reason(
+        text='a bool is never weak; JAX compares a bool with a number as weak bools',
+        allows=('type',),
+        applies=ids('dtype-003'),
+    ),
+    Reason(
+        text='zeros_like with another shape has no sharding to keep; JAX keeps the reduced part alone',
+        allows=('type',),
+        applies=ids('creation-085'),
+    ),
+    Reason(
         text='the axes of a mesh have different names',
         allows=('refuses',),
         applies=ids('pspec-077'),

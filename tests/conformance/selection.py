@@ -18,7 +18,7 @@ GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pa
 # What belongs to later groups, by the text of the expression or program.
 LATER = re.compile(
     r'jac(rev|fwd)|hessian|vmap|while_loop|fori_loop|lax\.(map|cond|switch)|checkpoint|custom_[jv][jv]p'
-    r'|\.at\[|\[b\]|embed\[|table\[|take|array\(\[|\[0, 2\]|dynamic_|one_hot'
+    r'|\.at\[|\[(b|ids)\]|embed\[|table\[|take|array\(\[|\[0, 2\]|dynamic_|one_hot'
     r'|sort|median|cumsum|permutation|jnp\.(cov|trace)|conv|linalg\.(?!norm)'
 )
 
