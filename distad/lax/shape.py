@@ -137,31 +137,38 @@ def reshape(operand, new_sizes: int | Sequence[int], dimensions: Sequence[int] |
     x = as_value(operand, 'reshape')
     t = typeof(x)
     sizes = inferred('reshape', new_sizes, t.size)
+    order = None if dimensions is None or tuple(dimensions) == tuple(range(t.ndim)) else tuple(dimensions)
     plain = t.update(shape=sizes, partitions=((),) * len(sizes))
-    goal = wanted(plain, out_sharding) if out_sharding is not None else plain.update(partitions=implied_partitions(t, sizes))
-    if dimensions is not None:
-        x = transpose(x, dimensions)
-    elif t == goal:
-        return x
+    goal = (plain.update(partitions=implied_partitions(t, sizes, reordered=order is not None)) if out_sharding is None
+            else wanted(plain, out_sharding))
+    if order is not None:
+        x = transpose(x, order)
     if x.shape == sizes:
         return cast(x, goal)
     return cast(reshape_p(cast(x, meeting_type(typeof(x), goal)), new_sizes=sizes), goal)
 
 
-def implied_partitions(t: ArrayType, sizes: tuple[int, ...]) -> Partitions:
-    """How a reshaped array is split when nobody says: the axes of each dimension stay on what becomes of it."""
+def implied_partitions(t: ArrayType, sizes: tuple[int, ...], *, reordered: bool = False) -> Partitions:
+    """How a reshaped array is split when nobody says: the axes of each dimension stay on what becomes of it.
+
+    `reordered`: its dimensions are transposed first; then a split dimension must neither be cut nor merged.
+    """
+    if t.shape == sizes:
+        return t.partitions
     out: list[tuple[str, ...]] = [()] * len(sizes)
     if not any(t.partitions):
         return tuple(out)
-    changed = [g for g in groups(t.shape, sizes) if len(g[0]) != 1 or len(g[1]) != 1]
+    found = groups(t.shape, sizes)
+    changed = [g for g in found if len(g[0]) != 1 or len(g[1]) != 1]
     if len(changed) > 1 or any(len(old) != 1 and len(new) != 1 for old, new in changed):
         raise _ambiguous(t, sizes)
-    for old, new in groups(t.shape, sizes):
+    for group in found:
+        old, new = group
         parts = [t.partitions[d] for d in old]
         while parts and not parts[-1]:
             parts.pop()
         laid = laid_out(sum(parts, ()), [sizes[d] for d in new], t.mesh)
-        if not all(parts) or laid is None:
+        if not all(parts) or laid is None or parts and reordered and group in changed:
             raise _ambiguous(t, sizes)
         for d, axes in zip(new, laid, strict=True):
             out[d] = axes

@@ -69,7 +69,8 @@ def slice(operand, start_indices: Sequence[int], limit_indices: Sequence[int], s
 
     operand: [n, ..]; one bound for each dimension, none negative. The result is split as the operand; if one element is left,
     it is replicated. Unreduced and reduced axes stay.
-    Communication: an all-gather where a split dimension is cut; none otherwise, nor for a stride that divides the blocks.
+    Communication: an all-gather where a split dimension is cut, unless each rank has what it needs, as it has for a stride
+    that divides the blocks.
     Raises ShardingTypeError where a size of the result does not divide.
 
         slice(jnp.arange(6.), (1,), (5,), (2,))   # 1., 3.
@@ -83,8 +84,8 @@ def slice(operand, start_indices: Sequence[int], limit_indices: Sequence[int], s
         return x
     goal = resized('slice', t, shape)
     bounds = zip(t.shape, params['start_indices'], params['limit_indices'], params['strides'] or (1,) * t.ndim, strict=True)
-    moving = [d for d, bound in enumerate(bounds)
-              if goal.partitions[d] != t.partitions[d] or not slicing.slices_within_blocks(*bound)]
+    moving = [d for d, bound in enumerate(bounds) if goal.partitions[d] != t.partitions[d]
+              or not slicing.slices_within_blocks(t.mesh.axis_size(t.partitions[d]), *bound)]
     return cast(slicing.slice_p(whole_along(x, moving), **params), goal)
 
 
@@ -126,7 +127,8 @@ def pad(operand, padding_value, padding_config: Sequence[tuple[int, int, int]]) 
 
     operand: [n, ..]; padding_value: a number, or a value of rank 0; padding_config: (before, after, between) for each
     dimension, where negative numbers cut off. The result is split as the operand. Zeros may pad an unreduced array; another
-    number would be added once per rank, and is refused. Communication: an all-gather where a split dimension is padded.
+    number would be added once per rank, and is refused. Communication: an all-gather where a split dimension is padded,
+    unless all blocks stay where they are.
     Raises ShardingTypeError where a size of the result does not divide.
 
         pad(jnp.ones(2), 0., [(1, 0, 2)])         # 0., 1., 0., 0., 1.
@@ -139,8 +141,8 @@ def pad(operand, padding_value, padding_config: Sequence[tuple[int, int, int]]) 
     if not any(any(c) for c in config):
         return x
     goal = resized('pad', t, shape)
-    moving = [d for d, (n, c) in enumerate(zip(t.shape, config, strict=True))
-              if goal.partitions[d] != t.partitions[d] or not slicing.pads_within_blocks(n, *c)]
+    moving = [d for d, (n, c) in enumerate(zip(t.shape, config, strict=True)) if goal.partitions[d] != t.partitions[d]
+              or not slicing.pads_within_blocks(t.mesh.axis_size(t.partitions[d]), n, *c)]
     x = whole_along(x, moving)
     if isinstance(value, np.generic) and not value:
         value = zero_scalar(typeof(x))

@@ -71,7 +71,7 @@ def _take(x: Value, t: ArrayType, picks: list[Pick]) -> Value:
     _check_numbers(t, picks, shape)
     goal = lax_slicing.resized('indexing', t, shape) if shape != t.shape else t
     moving = [d for d, p in enumerate(picks) if d in turned or goal.partitions[d] != t.partitions[d]
-              or not slicing.slices_within_blocks(t.shape[d], p.start, p.limit, p.stride)]
+              or not slicing.slices_within_blocks(t.mesh.axis_size(t.partitions[d]), t.shape[d], p.start, p.limit, p.stride)]
     x = whole_along(x, moving)
     if shape != t.shape:
         x = slicing.slice_p(x, **(params if any(p.stride != 1 for p in picks) else params | {'strides': None}))

@@ -1,7 +1,8 @@
 """slice and pad: taking regular parts of an array, and putting an array into a larger one, are adjoint.
 
-A dimension they change has to be whole on every rank, with one exception: a slice with stride s that keeps one of every s
-indices of each block, and the padding that undoes it, stay within the blocks.
+A split dimension can be changed where what each rank needs of it is what it has: when every s-th index is kept and s divides
+the blocks, for example, or when the ends are cut off so that the blocks in between stay where they are. Then the ranks cut at
+places of their own. All other dimensions that change have to be whole.
 """
 
 import numpy as np
@@ -30,22 +31,38 @@ def sliced_shape(x: ArrayType, *, start_indices: Dims, limit_indices: Dims, stri
     return tuple(-(-(b - a) // s) for a, b, s in zip(start_indices, limit_indices, step, strict=True))
 
 
-def slices_within_blocks(size: int, start: int, limit: int, stride: int) -> bool:
-    """Whether a slice keeps each index, or one of every `stride` indices at the same place of each run."""
-    return start < stride and -(-(limit - start) // stride) * stride == size if size else True
+def slices_within_blocks(parts: int, size: int, start: int, limit: int, stride: int) -> bool:
+    """Whether the slice of a dimension in so many parts gives each rank indices that it has."""
+    count = -(-(limit - start) // stride)
+    return parts == 1 or not count % parts and _fits(parts, size // parts, count // parts, start, stride)
+
+
+def _fits(parts: int, large: int, small: int, start: int, stride: int) -> bool:
+    """Whether index i of the smaller blocks is index start + i * stride of the larger ones, on every rank.
+
+    Both bounds are linear in the rank, so it is enough to look at the first and the last.
+    """
+    return all(r * large <= start + r * small * stride and start + ((r + 1) * small - 1) * stride < (r + 1) * large
+               for r in (0, parts - 1)) if small else True
+
+
+def _start_here(start: int, stride: int, first: int, small: int, large: int) -> int:
+    """Where a rank's slice starts in its larger block: `first` is the index of its smaller block in the whole."""
+    return start + first * stride - (first // small * large if small else 0)
 
 
 def _slice_labels(x: ArrayType, *, start_indices: Dims, limit_indices: Dims, strides: Dims | None):
-    step = strides or (1,) * x.ndim
-    labels = [d if slices_within_blocks(*args) else None
-              for d, args in enumerate(zip(x.shape, start_indices, limit_indices, step, strict=True))]
+    bounds = zip(x.shape, start_indices, limit_indices, strides or (1,) * x.ndim, strict=True)
+    labels = [d if slices_within_blocks(x.mesh.axis_size(x.partitions[d]), *bound) else None for d, bound in enumerate(bounds)]
     return signature('slice', [labels], [labels], linearity=STRUCTURAL)
 
 
 def _slice_impl(x, *, out, start_indices, limit_indices, strides):
-    step = strides or (1,) * x.ndim
-    return x[tuple(slice(a, None if axes else b, s)
-                   for axes, a, b, s in zip(out.type.partitions, start_indices, limit_indices, step, strict=True))]
+    cuts = []
+    for d, (start, stride) in enumerate(zip(start_indices, strides or (1,) * x.ndim, strict=True)):
+        a = _start_here(start, stride, out.starts[d], out.shape[d], x.shape[d])
+        cuts.append(slice(a, a + max(out.shape[d] - 1, 0) * stride + 1, stride) if out.shape[d] else slice(0, 0))
+    return x[tuple(cuts)]
 
 
 def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
@@ -85,13 +102,15 @@ def padded_shape(x: ArrayType, value: ArrayType, *, padding_config: PaddingConfi
     return sizes
 
 
-def pads_within_blocks(size: int, low: int, high: int, interior: int) -> bool:
-    """Whether each index becomes one run of the result: the inverse of a slice within blocks."""
-    return low == high == 0 and interior == 0 or size > 0 and low >= 0 and high >= 0 and low + high == interior
+def pads_within_blocks(parts: int, size: int, low: int, high: int, interior: int) -> bool:
+    """Whether padding a dimension in so many parts leaves each rank its indices: the inverse of a slice within blocks."""
+    padded = size + low + high + max(size - 1, 0) * interior
+    return parts == 1 or not padded % parts and _fits(parts, padded // parts, size // parts, low, interior + 1)
 
 
 def _pad_labels(x: ArrayType, value: ArrayType, *, padding_config: PaddingConfig):
-    labels = [d if pads_within_blocks(n, *c) else None for d, (n, c) in enumerate(zip(x.shape, padding_config, strict=True))]
+    labels = [d if pads_within_blocks(x.mesh.axis_size(x.partitions[d]), n, *c) else None
+              for d, (n, c) in enumerate(zip(x.shape, padding_config, strict=True))]
     return signature('pad', [labels, ()], [labels], linearity=PAD)
 
 
@@ -100,6 +119,8 @@ def _pad_impl(x, value, *, out, padding_config):
     to, of = [], []
     for d, (low, _, inner) in enumerate(padding_config):
         step = inner + 1
+        if out.starts[d]:
+            low = _start_here(low, step, out.starts[d] // out.shape[d] * x.shape[d], x.shape[d], out.shape[d])
         first = -(low // step) if low < 0 else 0                         # what is cut off at the low end ...
         last = min(x.shape[d], (out.shape[d] - 1 - low) // step + 1)     # ... and at the high end
         last = max(last, first)
