@@ -30,7 +30,7 @@ class EagerTrace(Trace):
         check_concrete(args, primitive.name)
         types = tuple(map(typeof, args))
         mesh = mesh_of(args)
-        key = (primitive, types, mesh, tuple(params.items()))
+        key = (primitive, types, get_mesh() if mesh is None else mesh, tuple(params.items()))
         found = self.calls.get(key)
         if found is None:
             found = self.prepare(primitive, types, mesh, params)
