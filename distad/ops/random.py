@@ -14,7 +14,7 @@ from distad.ops.broadcast import LATER, Dims
 from distad.ops.makers import BROADCASTING, broadcast_shape, elementwise_labels
 from distad.runtime import threefry
 from distad.types import dtypes
-from distad.types.array_type import ArrayType
+from distad.types.array_type import ArrayType, axis_state
 from distad.types.inference import infer, show
 from distad.types.sharding import NamedSharding
 
@@ -89,6 +89,10 @@ def _made_labels(name: str):
     return labels
 
 
+_bits_labels = _made_labels('random_bits')
+_split_labels = _made_labels('random_split')
+
+
 def _split_shape(key: ArrayType, *, shape: Dims):
     _check_keys('random_split', key)
     return key.shape + shape, dtypes.KEY
@@ -96,8 +100,8 @@ def _split_shape(key: ArrayType, *, shape: Dims):
 
 random_split = Primitive(
     'random_split',
-    type=_made(_made_labels('random_split'), _split_shape),
-    labels=_made_labels('random_split'),
+    type=_made(_split_labels, _split_shape),
+    labels=_split_labels,
     impl=lambda key, *, out, shape: threefry.split(key, shape),
     jvp=(None,),
     transpose=_NOT_LINEAR,
@@ -106,11 +110,19 @@ random_split = Primitive(
 
 def _bits_type(key: ArrayType, *, bit_width: int, shape: Dims, sharding: NamedSharding | None) -> ArrayType:
     _check_keys('random_bits', key)
-    if sharding is not None and (sharding.spec.unreduced or sharding.spec.reduced):
-        raise ShardingTypeError(f'random_bits makes whole or split values, not {sharding.spec}. Reshard its result.')
-    labels = _made_labels('random_bits')(key, shape=shape, sharding=sharding)
-    mesh = key.mesh if sharding is None or not key.mesh.empty else sharding.mesh.abstract_mesh
-    return finish(infer(labels, (key.update(mesh=mesh),)), key.shape + shape, _BITS[bit_width], ())
+    if sharding is None:
+        return finish(infer(_bits_labels(key, shape=shape), (key,)), key.shape + shape, _BITS[bit_width], ())
+    mesh, spec = sharding.mesh.abstract_mesh, sharding.spec
+    if spec.unreduced or spec.reduced:
+        raise ShardingTypeError(f'random_bits makes whole or split values, not {spec}. Reshard its result.')
+    if not key.mesh.empty and key.mesh != mesh:
+        raise ValueError(f'random_bits: the key {key} lies on {key.mesh}, and bits are asked for on {mesh}. Bring the key '
+                         'there with device_put.')
+    # A key has no cotangent, so beside the split result one that is the same everywhere does as well as a reduced one.
+    split = {axis for axes in spec.axes for axis in axes if axis_state(key, axis) == 'N'}
+    key = key.update(mesh=mesh, reduced=key.reduced | split)
+    labels = _bits_labels(key, shape=shape, sharding=sharding)
+    return finish(infer(labels, (key,)), key.shape + shape, _BITS[bit_width], ())
 
 
 def _bits_impl(key, *, out, bit_width, shape, sharding):
@@ -119,13 +131,15 @@ def _bits_impl(key, *, out, bit_width, shape, sharding):
 
 
 def _show_bits(params: dict) -> dict:
-    return {name: value for name, value in params.items() if value is not None}
+    sharding = params['sharding']
+    split = sharding is not None and any(sharding.spec.axes)
+    return params if split else {'bit_width': params['bit_width'], 'shape': params['shape']}
 
 
 random_bits = Primitive(
     'random_bits',
     type=_bits_type,
-    labels=_made_labels('random_bits'),
+    labels=_bits_labels,
     impl=_bits_impl,
     jvp=(None,),
     transpose=_NOT_LINEAR,
