@@ -176,6 +176,11 @@ REASONS = (
         allows=('refuses',),
         applies=ids('pspec-077'),
     ),
+    Reason(
+        text='to repeat the edge along a whole dimension does not concern the split ones',
+        allows=('accepts',),
+        applies=ids('shape_ops-020'),
+    ),
 )
 
 
