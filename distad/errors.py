@@ -6,6 +6,7 @@
     |-- DuplicateSpecError           one mesh axis on two array dimensions
     |-- ForbiddenCollectiveError     a collective where the user said there is none
     |-- IndivisibleError             a dimension does not divide by its mesh axes         (also a ValueError)
+    |-- ShapeError                   shapes that do not broadcast          (also a ValueError and a TypeError)
     |-- TreeMismatchError            two pytrees of different structure                   (also a ValueError)
     |-- UnexpectedTracerError        a traced value that outlived its trace
     |-- ConcretizationTypeError      a traced value where Python needs a number           (also a TypeError)
@@ -46,6 +47,10 @@ class ForbiddenCollectiveError(DistadError):
 
 class IndivisibleError(DistadError, ValueError):
     """A dimension whose size is no multiple of the sizes of its mesh axes."""
+
+
+class ShapeError(DistadError, ValueError, TypeError):
+    """Operands whose shapes do not broadcast. NumPy raises ValueError for it, JAX one or the other."""
 
 
 class TreeMismatchError(DistadError, ValueError):

@@ -131,7 +131,7 @@ def by_labels(labels: Callable, shape: Callable) -> Callable:
 def finish(agreement: Agreement, shape: Iterable[int], dtype, types: Iterable[ArrayType]) -> ArrayType:
     """The result type; it is weak when all operands are (a chain of Python numbers stays one)."""
     types = tuple(types)
-    weak = bool(types) and dtype != bool and all(t.weak_type for t in types)
+    weak = bool(types) and all(t.weak_type for t in types)
     return agreement.out(0, tuple(shape), dtype, weak_type=weak)
 
 

@@ -130,10 +130,10 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         return powers.integer_pow(x, y=int(x2))
     base, exponent = promoted('power', x1, x2)
     if dtypes.is_integer(typeof(base).dtype):
-        return kindly(powers.int_pow, *same_rank([base, exponent]))
+        return kindly(powers.int_pow, *same_rank([base, exponent], 'power'))
     if not is_scalar(x2) and dtypes.is_integer(typeof(x2).dtype):
         exponent = as_value(x2, 'power')
-    return kindly(elementary.pow, *same_rank([base, exponent]))
+    return kindly(elementary.pow, *same_rank([base, exponent], 'power'))
 
 
 pow = power
@@ -320,7 +320,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         jnp.ldexp(0.75, 3)
     """
     x, n = inexact(x1, 'ldexp'), as_value(x2, 'ldexp')
-    return kindly(rounding.ldexp, *same_rank([x, n]))
+    return kindly(rounding.ldexp, *same_rank([x, n], 'ldexp'))
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Value:

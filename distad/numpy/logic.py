@@ -152,7 +152,7 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Value:
     """
     which = truth(condition, 'where')
     x, y = promoted('where', *_zeros_beside(x, y))
-    return kindly(compare.select_n, *same_rank([which, y, x]))
+    return kindly(compare.select_n, *same_rank([which, y, x], 'where'))
 
 
 def _zeros_beside(*xs):
@@ -178,7 +178,7 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
         raise ValueError('select takes at least one condition, got none')
     *choices, out = promoted('select', *_zeros_beside(*choicelist, default))
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
-        out = kindly(compare.select_n, *same_rank([truth(condition, 'select'), out, choice]))
+        out = kindly(compare.select_n, *same_rank([truth(condition, 'select'), out, choice], 'select'))
     return out
 
 

@@ -6,16 +6,18 @@ import numpy as np
 
 from distad.core.lift import as_value
 from distad.core.value import Value, is_scalar, typeof
+from distad.errors import ShapeError
 from distad.ops.broadcast import broadcast_in_dim
 from distad.ops.convert import convert_element_type
 from distad.types import dtypes
+from distad.types.inference import show
 
 ArrayLike = Value | np.ndarray | np.generic | bool | int | float | complex
 
 
 def operands(name: str, *xs) -> list:
     """Values and literals of one dtype and one rank (literals keep rank 0)."""
-    return same_rank(promoted(name, *xs))
+    return same_rank(promoted(name, *xs), name)
 
 
 def promoted(name: str, *xs) -> list:
@@ -51,14 +53,20 @@ def inexact_operands(name: str, *xs) -> list:
     xs = promoted(name, *xs)
     t = typeof(next((x for x in xs if not is_scalar(x)), xs[0]))
     if not dtypes.is_float(t.dtype):
-        dtype = dtypes.promote((t.dtype, t.weak_type), dtypes.of_scalar(1.0))[0]
+        dtype = dtypes.inexact(t.dtype)
         xs = [literal(x, dtype, t.weak_type) if is_scalar(x) else converted(x, dtype, t.weak_type) for x in xs]
-    return same_rank(xs)
+    return same_rank(xs, name)
 
 
-def same_rank(xs: Sequence) -> list:
-    """Operands of one rank: dimensions of size 1 are put in front. Rank 0 broadcasts by itself."""
-    n = max((typeof(x).ndim for x in xs), default=0)
+def same_rank(xs: Sequence, name: str = '') -> list:
+    """Operands of one rank that broadcast: dimensions of size 1 are put in front. Rank 0 broadcasts by itself."""
+    shapes = {t.shape for t in map(typeof, xs)}
+    if len(shapes) > 1:
+        try:
+            np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise ShapeError(f"{name or 'operands'}: shapes do not broadcast, got {show([typeof(x) for x in xs])}") from None
+    n = max((len(s) for s in shapes), default=0)
     return [x if typeof(x).ndim in (0, n) else _in_front(x, n) for x in xs]
 
 

@@ -30,14 +30,8 @@ __all__ = ['average', 'mean', 'nanargmax', 'nanargmin', 'nanmax', 'nanmean', 'na
 
 def _in_and_out(x, dtype):
     """The dtype that means are computed in (half types in float32, integers in floats) and the one they come out in."""
-    out = inexact_dtype(x) if dtype is None else dtypes.canonical(dtype)
+    out = dtypes.inexact(x.dtype) if dtype is None else dtypes.canonical(dtype)
     return np.dtype(np.float32) if half(out) else out, out
-
-
-def inexact_dtype(x) -> np.dtype:
-    """The dtype of an array's mean."""
-    t = typeof(x)
-    return t.dtype if dtypes.is_float(t.dtype) else dtypes.promote((t.dtype, t.weak_type), dtypes.of_scalar(1.0))[0]
 
 
 def _count(name: str, x, axes: tuple[int, ...], where, dtype: np.dtype):
@@ -87,7 +81,7 @@ def var(a, axis: Axis = None, dtype=None, out: None = None, ddof: int = 0, keepd
     """
     x, axes = start('var', a, axis, out)
     inner, outer = _in_and_out(x, dtype)
-    x = converted(x, inner if dtypes.is_float(x.dtype) or dtype is None else inexact_dtype(x), False)
+    x = converted(x, inner if dtypes.is_float(x.dtype) or dtype is None else dtypes.inexact(x.dtype), False)
     centre = _mean(x, axes, where) if mean is None else converted(as_value(mean, 'var'), x.dtype, False)
     squares = chosen('var', _square_of_distance(x, centre), where, 0)
     y = _mean_square('var', squares, axes, where, ddof if correction is None else correction)

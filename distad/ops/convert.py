@@ -1,6 +1,8 @@
 """convert_element_type: linear between float types, and only there.
 
-An unreduced value cannot become an int or bool: each rank would round its own summand.
+An unreduced value cannot go from float to int or bool, for each rank would round its own summand. Integers may be cut down to
+fewer bits summand by summand, for they add up modulo a power of two; signed ones may also grow or become floats. Unsigned
+summands may not: they stand for numbers only modulo their own width.
 """
 
 import numpy as np
@@ -18,10 +20,17 @@ def _is_linear(x: ArrayType, new_dtype) -> bool:
     return dtypes.is_float(x.dtype) and dtypes.is_float(new_dtype)
 
 
+def _is_additive(old, new) -> bool:
+    """Whether the summands of an unreduced value may be converted one by one."""
+    if dtypes.is_integer(old) and (old.kind == 'i' or dtypes.is_integer(new) and new.itemsize <= old.itemsize):
+        return new.kind != 'b'
+    return dtypes.is_float(old) and dtypes.is_float(new)
+
+
 def _labels(x: ArrayType, *, new_dtype, weak_type: bool):
     d = range(x.ndim)
     name = f"convert_element_type to {dtypes.name(new_dtype)}"
-    return signature(name, [d], [d], linearity=ADDITIVE if _is_linear(x, new_dtype) else NONLINEAR)
+    return signature(name, [d], [d], linearity=ADDITIVE if _is_additive(x.dtype, new_dtype) else NONLINEAR)
 
 
 def _type(x: ArrayType, *, new_dtype, weak_type: bool) -> ArrayType:

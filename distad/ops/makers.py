@@ -6,6 +6,7 @@ import numpy as np
 
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import typeof
+from distad.errors import ShapeError
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import NONLINEAR, Linearity, Signature, show
@@ -56,7 +57,7 @@ def broadcast_shape(name: str, types: tuple[ArrayType, ...]) -> tuple[int, ...]:
         sizes = [{s[d] for s in shapes} - {1} or {1} for d in range(len(next(iter(shapes))))]
         if all(len(s) == 1 for s in sizes):
             return tuple(s.pop() for s in sizes)
-    raise TypeError(f"{name} got incompatible shapes for broadcasting: {show(types)}.")
+    raise ShapeError(f"{name} got incompatible shapes for broadcasting: {show(types)}.")
 
 
 def elementwise(name: str, impl: Callable, *, accepts: str | Callable = NUMBER, result: Callable | None = None, jvp,

@@ -82,6 +82,12 @@ def is_half(dtype: Any) -> bool:
     return dtype.itemsize == 2 and dtype.kind in 'fV'
 
 
+def inexact(dtype: Any) -> DType:
+    """The float dtype that values of a dtype become where only floats will do: as wide as 64-bit integers, else float32."""
+    dtype = np.dtype(dtype)
+    return dtype if is_float(dtype) else canonical(np.float64 if dtype.itemsize == 8 else np.float32)
+
+
 def tangent_dtype(dtype: Any) -> DType:
     """The dtype of a tangent: the same for floats, float0 for all others."""
     dtype = np.dtype(dtype)

@@ -103,9 +103,9 @@ REASONS = (
         applies=both(kinds('mul-both-unreduced', 'dot-of-unreduced'), unreduced_apart),
     ),
     Reason(
-        text='real, imag and conj are linear, so they pass an unreduced array through',
+        text='real, imag, conj and complex are linear, so they pass unreduced arrays through',
         allows=('accepts',),
-        applies=both(kinds('nonlinear-of-unreduced'), expr(r'\b(real|imag|conj|conjugate)\b')),
+        applies=both(kinds('nonlinear-of-unreduced'), expr(r'\b(real|imag|conj|conjugate|complex)\b')),
     ),
     Reason(
         text='a replicated operand beside a sharded or reduced one is sliced or cast for free',
