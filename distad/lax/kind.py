@@ -60,8 +60,11 @@ def with_sharding(y, out_sharding):
 
 
 def wanted(t: ArrayType, sharding) -> ArrayType:
-    """The type of `t`'s shape and dtype in a user's sharding (a P on the mesh at hand, or a NamedSharding)."""
-    return ArrayType(t.shape, t.dtype, weak_type=t.weak_type, sharding=named(sharding, t.mesh))
+    """The type of `t`'s shape and dtype in a user's sharding (a P on the mesh at hand, or a NamedSharding).
+
+    A sharding does not speak of manual axes, so the value varies over those that it varied over.
+    """
+    return ArrayType(t.shape, t.dtype, weak_type=t.weak_type, sharding=named(sharding, t.mesh), varying=t.varying)
 
 
 def named(sharding, mesh: AbstractMesh | Mesh | None = None) -> NamedSharding:
