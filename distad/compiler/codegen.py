@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from distad.compiler.dce import dce
+from distad.compiler.passes import optimized
 from distad.core.eager import literal_block
 from distad.core.jaxpr import Jaxpr, Literal, Var
 from distad.core.primitive import Place
@@ -21,7 +21,7 @@ class Program:
 
 def compile_jaxpr(jaxpr: Jaxpr, mesh: Mesh | None, path: str = '') -> Program:
     """A function on this rank's blocks that runs `jaxpr`, which closes over nothing."""
-    jaxpr = dce(jaxpr)
+    jaxpr = optimized(jaxpr)
     names: dict[Var, str] = {}
     bound: dict[str, object] = {}
     lines: list[str] = []

@@ -61,17 +61,23 @@ def call_custom_jvp(fun: Callable, rule: Callable, args: Sequence) -> list:
             if all(t.__class__ is Zero for t in tangents):
                 return call_custom_jvp(fun, rule, primals)
             return _wrapped(trace, *rule(primals, tangents))
-    if _stages(trace, args):
+    if _passes_on(trace, args):
+        with use_trace(trace.parent):
+            return call_custom_jvp(fun, rule, args)
+    if _stages(trace):
         jaxpr, consts = stage_closed(fun, [typeof(x) for x in args])
         return custom_jvp_call(*consts, *args, jaxpr=jaxpr, rule=rule, num_consts=len(consts))
     return list(fun(*args))
 
 
-def _stages(trace: Trace, args: Sequence) -> bool:
-    """Whether the call is written down now: under a staging trace, or a linear one that only passes it to such a parent."""
-    if isinstance(trace, LinearTrace):
-        return not any(map(trace.owns, args)) and _stages(trace.parent, args)
-    return isinstance(trace, StageTrace)
+def _passes_on(trace: Trace, args: Sequence) -> bool:
+    """Whether a call is none of a linear trace's: nothing that it writes down enters. Then its parent takes the call whole."""
+    return isinstance(trace, LinearTrace) and not any(map(trace.owns, args))
+
+
+def _stages(trace: Trace) -> bool:
+    """Whether the call is written down now."""
+    return isinstance(trace, StageTrace) and not isinstance(trace, LinearTrace)
 
 
 def _wrapped(trace: JVPTrace, outs, tangents) -> list:
@@ -195,7 +201,10 @@ def call_custom_vjp(fun: Callable, fwd: Callable, bwd: Callable, args: Sequence)
             if all(t.__class__ is Zero for t in tangents):
                 return call_custom_vjp(fun, fwd, bwd, primals)
             return _wrapped(trace, *_forward(fwd, bwd, primals, tangents))
-    if _stages(trace, args):
+    if _passes_on(trace, args):
+        with use_trace(trace.parent):
+            return call_custom_vjp(fun, fwd, bwd, args)
+    if _stages(trace):
         jaxpr, consts = stage_closed(fun, [typeof(x) for x in args])
         return custom_vjp_call(*consts, *args, jaxpr=jaxpr, fwd=fwd, bwd=bwd, num_consts=len(consts))
     return list(fun(*args))

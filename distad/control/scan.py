@@ -7,9 +7,10 @@ from distad import tree
 from distad.control.conditional import while_loop
 from distad.control.loop import same_type, scan as scan_p, unstacked
 from distad.core.jaxpr import open_consts
-from distad.core.lift import as_value
-from distad.core.value import Value, typeof
+from distad.core.lift import as_value, read
+from distad.core.value import Array, Value, is_scalar, typeof
 from distad.ops.arithmetic import add
+from distad.ops.cast import cast
 from distad.ops.compare import lt
 from distad.ops.convert import convert_element_type
 from distad.transforms.stage import stage
@@ -29,6 +30,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     """
     carry, carry_tree = tree.flatten(init)
     slices, xs_tree = tree.flatten(xs)
+    numbers = list(map(is_scalar, carry))
     carry = [as_value(x, 'scan') for x in carry]
     slices = [as_value(x, 'scan') for x in slices]
     n = _length([typeof(x) for x in slices], length)
@@ -49,7 +51,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
     jaxpr = stage(body, [*map(typeof, carry), *x_types], getattr(f, '__name__', 'body'))
     out_types = jaxpr.out_types[:len(carry)]
-    promoted = [_promote(x, got) for x, got in zip(carry, out_types, strict=True)]
+    promoted = [_promote(x, got, number) for x, got, number in zip(carry, out_types, numbers, strict=True)]
     if any(a is not b for a, b in zip(carry, promoted, strict=True)):
         carry = promoted
         jaxpr = stage(body, [*map(typeof, carry), *x_types], jaxpr.name)
@@ -63,10 +65,11 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """`for i in range(lower, upper): val = body_fun(i, val)`, as one loop.
 
-    Bounds that are Python numbers make a scan, which can be differentiated; traced ones a while_loop.
+    Bounds that are known make a scan, which can be differentiated; traced ones a while_loop.
 
         lax.fori_loop(0, 3, lambda i, x: x * 2, 1.)
     """
+    lower, upper = (read(x) if isinstance(x, Array) and x.is_fully_replicated else x for x in (lower, upper))
     if isinstance(lower, Value) or isinstance(upper, Value):
         start, stop = as_value(lower, 'fori_loop'), as_value(upper, 'fori_loop')
         return while_loop(lambda c: lt(c[0], c[1]), lambda c: (add(c[0], typeof(c[0]).dtype.type(1)), c[1], body_fun(c[0], c[2])),
@@ -91,9 +94,11 @@ def _length(types: list[ArrayType], length: int | None) -> int:
     return sizes.pop()
 
 
-def _promote(x, got: ArrayType):
-    """A weakly typed first carry takes the dtype that the body gives it."""
+def _promote(x, got: ArrayType, number: bool):
+    """A weakly typed first carry takes the dtype that the body gives it; a number takes its state too, where that is free."""
     t = typeof(x)
+    if number and not got.mesh.empty and not got.unreduced:
+        x = cast(x, t.update(mesh=got.mesh, reduced=got.reduced, varying=got.varying))
     if t.weak_type and (t.dtype != got.dtype or not got.weak_type) and t.shape == got.shape:
         return convert_element_type(x, new_dtype=got.dtype, weak_type=got.weak_type)
     return x

@@ -23,12 +23,12 @@ class Trace:
 
 
 class Tracer(Value):
-    """A value of a trace."""
+    """A value of a trace. Its attributes have names that no NumPy method has."""
 
-    __slots__ = ('trace', 'type')
+    __slots__ = ('owner', 'type')
 
     def __init__(self, trace: Trace, type: ArrayType):
-        self.trace = trace
+        self.owner = trace
         self.type = type
 
 

@@ -37,7 +37,7 @@ class JVPTrace(Trace):
 
     def parts(self, x) -> tuple:
         """Primal and tangent of an argument; one from outside is constant."""
-        if x.__class__ is JVPTracer and x.trace is self:
+        if x.__class__ is JVPTracer and x.owner is self:
             return x.primal, x.tangent
         return x, Zero(typeof(x).tangent())
 

@@ -24,7 +24,7 @@ class LinearTrace(StageTrace):
         self.parent = parent
 
     def owns(self, x) -> bool:
-        return isinstance(x, StageTracer) and x.trace is self
+        return isinstance(x, StageTracer) and x.owner is self
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
         owned = tuple(map(self.owns, args))

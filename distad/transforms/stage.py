@@ -13,11 +13,11 @@ from distad.types.array_type import ArrayType
 class StageTracer(Tracer):
     """A value of a program that is being written."""
 
-    __slots__ = ('var',)
+    __slots__ = ('variable',)
 
-    def __init__(self, trace: 'StageTrace', var: Var):
-        super().__init__(trace, var.type)
-        self.var = var
+    def __init__(self, trace: 'StageTrace', variable: Var):
+        super().__init__(trace, variable.type)
+        self.variable = variable
 
 
 class StageTrace(Trace):
@@ -35,8 +35,8 @@ class StageTrace(Trace):
 
     def atom(self, x) -> Atom:
         """How an equation of this program refers to a value."""
-        if isinstance(x, StageTracer) and x.trace is self:
-            return x.var
+        if isinstance(x, StageTracer) and x.owner is self:
+            return x.variable
         if is_scalar(x):
             return Literal(x)
         found = self.consts.get(id(x))
@@ -56,7 +56,7 @@ class StageTrace(Trace):
 
     def finish(self, ins: Sequence[StageTracer], outs: Sequence, name: str = '') -> Jaxpr:
         atoms = tuple(map(self.atom, outs))
-        return Jaxpr(ins=tuple(t.var for t in ins), equations=tuple(self.equations), outs=atoms,
+        return Jaxpr(ins=tuple(t.variable for t in ins), equations=tuple(self.equations), outs=atoms,
                      consts=tuple(self.consts.values()), name=name)
 
 

@@ -1,0 +1,74 @@
+"""Buckets: collectives that are ready together and go the same way become one message.
+
+The level of a collective is the number of collectives that must be done before it. Two of one level never wait for each other, so
+those of one level and kind, over the same axes, may be one equation. All ranks have the same program, so they agree.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from distad.compiler.text import messages
+from distad.core.jaxpr import Equation, Jaxpr, Var
+
+
+
+def bucketed(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with alike collectives of one level joined."""
+    groups = [group for group in _alike(jaxpr.equations) if len(group) > 1]
+    if not groups:
+        return jaxpr
+    group_of = {id(eqn): group for group in groups for eqn in group}
+    joined = {id(group[0]): _joined(group) for group in groups}
+    return Jaxpr(ins=jaxpr.ins, equations=tuple(_ordered(jaxpr.equations, group_of, joined)), outs=jaxpr.outs,
+                 consts=jaxpr.consts, name=jaxpr.name)
+
+
+def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
+    """Collectives by level, kind, axes and dtype, in the order of the program."""
+    level: dict[Var, int] = {}
+    found: dict = {}
+    for eqn in equations:
+        here = max((level.get(a, 0) for a in eqn.ins if a.__class__ is Var), default=0)
+        sent = messages(eqn) if eqn.primitive.multiple else []
+        if sent:
+            dtypes = frozenset(v.type.dtype for v in eqn.outs)
+            found.setdefault((here, eqn.primitive, tuple(sent), dtypes, _common(eqn)), []).append(eqn)
+        for v in eqn.outs:
+            level[v] = here + len(sent)
+    return found.values()
+
+
+def _common(eqn: Equation):
+    """The parameters that joined equations must share: all but those that are one for each operand."""
+    return tuple((k, v) for k, v in eqn.params.items() if k not in PER_OPERAND)
+
+
+PER_OPERAND = ('to',)
+
+
+def _joined(group: list[Equation]) -> Equation:
+    first = group[0]
+    params = {k: sum((eqn.params[k] for eqn in group), ()) if k in PER_OPERAND else v for k, v in first.params.items()}
+    return Equation(primitive=first.primitive, ins=sum((e.ins for e in group), ()), outs=sum((e.outs for e in group), ()),
+                    params=params, path=first.path, source=first.source)
+
+
+def _ordered(equations: Sequence[Equation], group_of: dict, joined: dict) -> Iterable[Equation]:
+    """The equations in an order in which each comes after what it reads, otherwise as they were."""
+    maker = {v: eqn for eqn in equations for v in eqn.outs}
+    done: set[int] = set()
+    for root in equations:
+        stack = [root]
+        while stack:
+            eqn = stack[-1]
+            group = group_of.get(id(eqn), [eqn])
+            if id(group[0]) in done:
+                stack.pop()
+                continue
+            waits = [maker[a] for member in group for a in member.ins if a.__class__ is Var and a in maker]
+            open_ = [w for w in waits if id(group_of.get(id(w), [w])[0]) not in done]
+            if open_:
+                stack.extend(reversed(open_))
+                continue
+            stack.pop()
+            done.add(id(group[0]))
+            yield joined.get(id(group[0]), group[0])
