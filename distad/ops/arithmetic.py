@@ -62,7 +62,7 @@ def _remainder_like_c(x, y, *, out):
 
 div = elementwise(
     'div', _divide,
-    linearity=LINEAR_IN_FIRST,
+    linearity=LINEAR_IN_FIRST, rounds='iu',
     jvp=(lambda t, z, x, y: div(t, y),
          lambda t, z, x, y: mul(neg(t), div(z, y))),
     transpose=(lambda ct, x, y: unbroadcast(div(ct, y), typeof(x)), None))

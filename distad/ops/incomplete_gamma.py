@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 _STEPS = 2000
-_TOLERANCE = 1e-15
+_TOLERANCE = 1e-13         # what rounding leaves of the fraction's derivative: below it the last digits never come to rest
 
 
 def gamma_derivative(a, x) -> np.ndarray:

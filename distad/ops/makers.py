@@ -39,12 +39,16 @@ def accepted(dtype: np.dtype, accepts: str) -> bool:
     return dtype.kind in _KINDS[accepts] and dtype != dtypes.KEY and dtype != dtypes.float0
 
 
-def elementwise_labels(name: str, linearity: Linearity = NONLINEAR) -> Callable[..., Signature]:
-    """Labels of operands that broadcast: a dimension is labelled by its place counted from the result."""
+def elementwise_labels(name: str, linearity: Linearity = NONLINEAR, rounds: str = '') -> Callable[..., Signature]:
+    """Labels of operands that broadcast: a dimension is labelled by its place counted from the result.
+
+    `rounds`: kinds of dtypes in which the result is rounded, so that the op is linear in nothing.
+    """
     def labels(*types: ArrayType, **params) -> Signature:
         shape = broadcast_shape(name, types)
         ins = [tuple(d if t.shape[d] == shape[d] else None for d in range(len(shape))) if t.ndim else () for t in types]
-        return signature(name, ins, [range(len(shape))], linearity=linearity)
+        return signature(name, ins, [range(len(shape))],
+                         linearity=NONLINEAR if types[0].dtype.kind in rounds else linearity)
     return labels
 
 
@@ -61,14 +65,15 @@ def broadcast_shape(name: str, types: tuple[ArrayType, ...]) -> tuple[int, ...]:
 
 
 def elementwise(name: str, impl: Callable, *, accepts: str | Callable = NUMBER, result: Callable | None = None, jvp,
-                transpose=None, linearity: Linearity = NONLINEAR) -> Primitive:
+                transpose=None, linearity: Linearity = NONLINEAR, rounds: str = '') -> Primitive:
     """An elementwise primitive of any number of operands.
 
     `accepts`: the kind of the dtype that all operands share; where they need not share one, a check `(*types) -> None`.
     `result(dtype) -> dtype`: the result's dtype from that of the first operand, when the two differ.
-    `impl` is called with blocks, `out=` (a `core.primitive.Out`) and the parameters.
+    `rounds`: kinds of dtypes in which it is not linear after all. `impl` is called with blocks, `out=` (a
+    `core.primitive.Out`) and the parameters.
     """
-    labels = elementwise_labels(name, linearity)
+    labels = elementwise_labels(name, linearity, rounds)
 
     def shape(*types: ArrayType, **params):
         if callable(accepts):
