@@ -59,16 +59,8 @@ def mesh(request: pytest.FixtureRequest) -> Iterator[Mesh]:
         pytest.fail('the fixture `mesh` needs to know a shape: @pytest.mark.meshes((2,), (2, 2))')
     devices = [Device(id=r, process_index=r) for r in range(math.prod(shape))]
     mesh = Mesh(np.array(devices, dtype=object).reshape(shape), ('X', 'Y', 'Z')[:len(shape)])
-    make_groups(mesh)
     with set_mesh(mesh):
         yield mesh
-
-
-def make_groups(mesh: Mesh) -> None:
-    """Makes the communicators of a mesh ahead: making one blocks inside MPI, where a failing rank can wake nobody."""
-    if mpi.rank() in mesh.ranks:
-        for subset in range(1, 2**len(mesh.axis_names)):
-            mpi.group(mesh, tuple(axis for i, axis in enumerate(mesh.axis_names) if subset >> i & 1))
 
 
 class Harness:
@@ -106,8 +98,8 @@ class Harness:
                 pytest.exit(f'rank 0 and rank {r} could not both collect all files:\n'
                             + '\n'.join((everyone[0][1] | uncollected).values()), 4)
             if tests != everyone[0][0]:
-                odd = sorted(set(tests) ^ set(everyone[0][0])) or 'the same ones in another order'
-                pytest.exit(f'rank {r} collected other tests than rank 0: {odd[:5]}', 4)
+                odd = sorted(set(tests) ^ set(everyone[0][0]))
+                pytest.exit(f'rank {r} collected other tests than rank 0: {odd[:5] or "the same in another order"}', 4)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         if self.elsewhere:

@@ -5,8 +5,6 @@ import traceback
 from collections.abc import Callable
 
 from distad.testing.agreement import WaitedInVainError, all_ranks, names
-from distad.testing.plugin import make_groups
-from distad.types.mesh import get_mesh
 
 
 def collective(example: Callable[..., None]) -> Callable[..., None]:
@@ -29,7 +27,5 @@ def collective(example: Callable[..., None]) -> Callable[..., None]:
         errors = ranks.agree('example', error)
         failed = [r for r, text in enumerate(errors) if text]
         if failed:
-            if not get_mesh().empty:
-                make_groups(get_mesh())
             raise AssertionError(f'failed on {names(failed)} of {ranks.size}:\n{errors[failed[0]]}')
     return run
