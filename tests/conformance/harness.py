@@ -64,7 +64,7 @@ def run(case: Case, *, jit: bool) -> dict[str, Outcome]:
     listing = 'addressable_shards' in case.get('expr', '')
     if 'py' in case or case['group'] in PYTHON_GROUPS:
         every = every[: mesh_size(case)]  # a rank beyond the mesh has no value to show
-    return {phase: _merge(phase, [seen.get(phase) for seen in every], listing) for phase in phases}
+    return {phase: merged(phase, [seen.get(phase) for seen in every], listing) for phase in phases}
 
 
 def chosen_for_jit(case: Case) -> bool:
@@ -81,14 +81,16 @@ def fits(case: Case) -> bool:
 
 
 def _run_here(case: Case, jit: bool, trial: Trial) -> None:
-    with _double_precision(case.get('x64', False)), jax.set_mesh(_mesh(_key(case['mesh']))):
+    with _double_precision(case.get('x64', False)), jax.set_mesh(on_mesh(mesh_key(case['mesh']))):
         function = _function(case)
         placed = [Placed.of_arg(arg) for arg in case['args']]
         args = _arguments(case, placed, case['mesh'])
         keep = case['group'] in PYTHON_GROUPS or 'py' in case
-        trial['eager'] = _observe(lambda: function(*args), keep)
+        trial['eager'] = observed(lambda: function(*args), keep)
         if jit and not keep:
-            trial['jit'] = _observe(lambda: jax.jit(function)(*args))
+            trial['jit'] = observed(lambda: jax.jit(function)(*args))
+        if keep and 'error' in case and not trial['eager'].error:
+            trial['reference'] = _reference(case, lambda args, mesh: observed(lambda: function(*args), keep))
         worked = not trial['eager'].error and not keep
         inexact = any(arg['dtype'] in INEXACT for arg in case['args'])
         if worked and inexact and ('grad' in case or 'error' in case):
@@ -97,13 +99,13 @@ def _run_here(case: Case, jit: bool, trial: Trial) -> None:
             if jit:
                 trial['jit grad mod7'] = _observe_gradient(function, args, 'mod7', case['mesh'], jit=True)
         if worked and 'values' not in case:
-            trial['reference'] = _reference(case, lambda args, mesh: _observe(lambda: function(*args)))
+            trial['reference'] = _reference(case, lambda args, mesh: observed(lambda: function(*args)))
         if 'grad mod7' in trial and not trial['grad mod7'].error and 'ct_values_mod7' not in case.get('grad', {}):
             trial['reference grad'] = _reference(
                 case, lambda args, mesh: _observe_gradient(function, args, 'mod7', mesh))
 
 
-def _observe(call: Callable[[], Any], keep: bool = False) -> Outcome:
+def observed(call: Callable[[], Any], keep: bool = False) -> Outcome:
     try:
         with recorder.count() as counted:
             out = call()
@@ -150,7 +152,7 @@ def _reference(case: Case, observe: Callable[[list[Any], list], Outcome]) -> Out
     if not outcome.error:
         return outcome
     one = [[name, 1] for name, _ in case['mesh']]
-    with jax.set_mesh(_mesh(_key(one))):
+    with jax.set_mesh(on_mesh(mesh_key(one))):
         return observe(_arguments(case, [Placed.of_arg(arg) for arg in case['args']], one), one)
 
 
@@ -197,7 +199,7 @@ def _place(value: np.ndarray, placed: Placed, mesh: list) -> Any:
     """An array from raw blocks, so that the summands of an unreduced value are ours and not the library's."""
     entries = [axes[0] if len(axes) == 1 else axes or None for axes in placed.spec]
     spec = jax.P(*entries, unreduced=set(placed.unreduced), reduced=set(placed.reduced))
-    on = _mesh(_key(mesh))
+    on = on_mesh(mesh_key(mesh))
     mine = [block for device, block in zip(on.devices.flat, blocks(value, placed, mesh))
             if device.process_index == jax.process_index()]
     return jax.make_array_from_single_device_arrays(value.shape, jax.NamedSharding(on, spec), mine, dtype=value.dtype)
@@ -207,12 +209,12 @@ def _type(x: Any) -> Placed:
     return Placed.parse(str(jax.typeof(x)))
 
 
-def _key(mesh: list) -> tuple[tuple[str, int], ...]:
+def mesh_key(mesh: list) -> tuple[tuple[str, int], ...]:
     return tuple((name, size) for name, size in mesh)
 
 
 @functools.cache
-def _mesh(axes: tuple[tuple[str, int], ...]) -> Any:
+def on_mesh(axes: tuple[tuple[str, int], ...]) -> Any:
     return jax.make_mesh(tuple(size for _, size in axes), tuple(name for name, _ in axes))
 
 
@@ -235,7 +237,7 @@ def _add(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
 # ---- all ranks together
 
 
-def _merge(phase: str, seen: list[Outcome | None], listing: bool) -> Outcome:
+def merged(phase: str, seen: list[Outcome | None], listing: bool = False) -> Outcome:
     """One outcome out of every rank's; what the ranks should agree on and do not is noted in `disagreement`."""
     ran = [outcome for outcome in seen if outcome is not None]
     answers = [_answer(outcome) for outcome in seen]

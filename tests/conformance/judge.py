@@ -114,6 +114,8 @@ def _judge_refusal(case: Case, mode: str, trial: Trial, verdict: Verdict) -> Non
         if verdict.because(case, 'accepts', f'{mode}: gave {gave}; expected {label}'):
             if 'reference' in trial:
                 _compare(mode, got, trial['reference'], case, verdict)
+            else:
+                verdict.problems.append(f'{mode}: gave {gave}, and there is no reference to check it by')
 
 
 def _judge_types(case: Case, mode: str, got: Outcome, verdict: Verdict) -> None:
@@ -170,7 +172,7 @@ def _cotangent_types(case: Case) -> list[str]:
 # ---- values
 
 
-def _global(outcome: Outcome, leaf: int, mesh: list) -> np.ndarray:
+def whole_value(outcome: Outcome, leaf: int, mesh: list) -> np.ndarray:
     parts, placed = outcome.parts[leaf], Placed.parse(outcome.types[leaf])
     whole = not placed.unreduced and not any(placed.spec)
     if whole and parts and len(parts) < int(np.prod([size for _, size in mesh], dtype=int)):
@@ -190,7 +192,9 @@ def _compare_recorded(phase: str, got: Outcome, values: list, case: Case, verdic
 
 def _compare(phase: str, got: Outcome, reference: Outcome, case: Case, verdict: Verdict) -> None:
     """With the same program on replicated inputs (its arrays may lie on a mesh of one device)."""
-    if reference.error:
+    if got.python != reference.python:
+        verdict.problems.append(f'{phase}: gave {got.python!r}, the reference {reference.python!r}')
+    elif reference.error:
         verdict.problems.append(f'{phase}: there is no reference to check the value by: {_said(reference)}')
     elif len(reference.types) != len(got.types):
         verdict.problems.append(f'{phase}: {len(got.types)} results, the reference has {len(reference.types)}')
@@ -198,12 +202,12 @@ def _compare(phase: str, got: Outcome, reference: Outcome, case: Case, verdict: 
         for leaf in range(len(got.types)):
             if got.parts[leaf]:
                 mesh = case['mesh'] if len(reference.parts[leaf]) > 1 else [[name, 1] for name, _ in case['mesh']]
-                _compare_arrays(phase, got, leaf, _global(reference, leaf, mesh), case, verdict)
+                _compare_arrays(phase, got, leaf, whole_value(reference, leaf, mesh), case, verdict)
 
 
 def _compare_arrays(phase: str, got: Outcome, leaf: int, want: np.ndarray, case: Case, verdict: Verdict) -> None:
     try:
-        value = _global(got, leaf, case['mesh'])
+        value = whole_value(got, leaf, case['mesh'])
     except (ValueError, KeyError) as error:
         verdict.problems.append(f'{phase}: result {leaf} ({got.types[leaf]}): {error}')
         return
@@ -216,7 +220,7 @@ def _compare_sums(phase: str, got: Outcome, case: Case, verdict: Verdict) -> Non
     """Programs record the sum of every result, also of those too large to list."""
     for leaf, (want, value) in enumerate(zip(case.get('value_sums', ()), case['values'])):
         if value is None and not any(f'{phase}: result {leaf} ' in line for line in verdict.problems):
-            total = np.asarray(_global(got, leaf, case['mesh']), np.float64).sum()
+            total = np.asarray(whole_value(got, leaf, case['mesh']), np.float64).sum()
             if differ := difference(total, recorded_value(want, False), 2e-3):
                 verdict.problems.append(f'{phase}: sum of result {leaf} ({got.types[leaf]}): {differ}')
 

@@ -177,6 +177,11 @@ REASONS = (
         applies=ids('pspec-077'),
     ),
     Reason(
+        text='an element of a split vector is read by a slice, as JAX does under jit',
+        allows=('accepts',),
+        applies=ids('typeof-162'),
+    ),
+    Reason(
         text='to repeat the edge along a whole dimension does not concern the split ones',
         allows=('accepts',),
         applies=ids('shape_ops-020'),
