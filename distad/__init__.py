@@ -17,6 +17,7 @@ from distad.control.jit import jit
 from distad.control.remat import checkpoint
 from distad.control.remat import checkpoint as remat
 from distad.control.shard_map import shard_map
+from distad.control.smap import smap
 from distad.core.jaxpr import scope as named_scope
 from distad.core.value import Array, typeof
 

@@ -12,7 +12,7 @@ from distad.core.jaxpr import Jaxpr, evaluate
 from distad.core.lift import as_value
 from distad.core.value import Zero, typeof
 from distad.ops.basic import instantiated
-from distad.ops.reshard import reshard
+from distad.ops.cast import cast
 from distad.transforms.jvp import jvp_flat
 from distad.transforms.linearize import linearize_flat
 from distad.transforms.transpose import backward, same_cotangent
@@ -65,7 +65,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         _check_output(out, holomorphic)
         t = typeof(out)
         one = t.dtype.type(1)
-        gradients = pull(one if t.mesh.empty else reshard(one, to=(t.dual(),))[0])
+        gradients = pull(one if t.mesh.empty else cast(one, t.dual()))
         return (out, *aux) if has_aux else out, gradients[0] if isinstance(argnums, int) else gradients
 
     return value_and_gradient

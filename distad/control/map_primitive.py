@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
-from distad.core.jaxpr import Equation, Jaxpr
+from distad.core.jaxpr import Equation, Jaxpr, as_function
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero
+from distad.ops.arithmetic import div
+from distad.ops.casts import psum
 from distad.transforms.linearize import LinearTrace, split_jaxpr
-from distad.transforms.programs import jvp_jaxpr, transpose_jaxpr
-from distad.transforms.stage import StageTrace
+from distad.transforms.programs import closed, jvp_jaxpr, transpose_jaxpr
+from distad.transforms.stage import StageTrace, stage
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, use_abstract_mesh
 from distad.types.spec import P
@@ -29,6 +31,7 @@ def inner_type(t: ArrayType, spec: P | None, mesh: AbstractMesh, manual: frozens
     if spec is None:
         return t
     shape, partitions, varying = [], [], set(t.varying)
+    untracked = frozenset(mesh.auto_axes)
     for size, axes in zip(t.shape, t.partitions, strict=True):
         mine = tuple(a for a in axes if a in manual)
         varying.update(mine)
@@ -36,7 +39,8 @@ def inner_type(t: ArrayType, spec: P | None, mesh: AbstractMesh, manual: frozens
         for a in mine:
             size //= mesh.shape[a]
         shape.append(size)
-    return t.update(shape=shape, partitions=tuple(partitions), varying=varying, mesh=mesh)
+    return t.update(shape=shape, partitions=tuple(partitions), varying=varying - untracked, mesh=mesh,
+                    unreduced=t.unreduced - untracked, reduced=t.reduced - untracked)
 
 
 def outer_type(t: ArrayType, spec: P | None, mesh: AbstractMesh, manual: frozenset[str]) -> ArrayType:
@@ -49,7 +53,8 @@ def outer_type(t: ArrayType, spec: P | None, mesh: AbstractMesh, manual: frozens
             size *= mesh.shape[a]
         shape.append(size)
         partitions.append((*entry, *axes))
-    return t.update(shape=shape, partitions=tuple(partitions), varying=t.varying - manual, mesh=mesh)
+    return t.update(shape=shape, partitions=tuple(partitions), varying=t.varying - manual, mesh=mesh,
+                    unreduced=t.unreduced - manual | spec.unreduced, reduced=t.reduced - manual | spec.reduced)
 
 
 def _padded(spec: P, ndim: int) -> tuple[tuple[str, ...], ...]:
@@ -114,15 +119,40 @@ def _split(trace: LinearTrace, owned, args, params):
 def _transpose(cts, *operands, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh, **params):
     linear = tuple(x.__class__ is Linear for x in operands)
     given = tuple(ct.__class__ is not Zero for ct in cts)
+    lin_specs = _chosen(in_specs, linear)
     with use_abstract_mesh(mesh):
         program, live = transpose_jaxpr(jaxpr, linear, given)
-    lin_specs = _chosen(in_specs, linear)
+        if mesh.auto_axes:
+            program = _mended(program, _chosen(out_specs, given), _chosen(lin_specs, live), mesh, params['manual'])
     made = iter(shard_map(
         *_chosen(operands, [not lin for lin in linear]), *_chosen(cts, given), jaxpr=program, mesh=mesh, **params,
         in_specs=(*_chosen(in_specs, [not lin for lin in linear]), *map(dual, _chosen(out_specs, given))),
         out_specs=tuple(map(dual, _chosen(lin_specs, live)))))
     found = iter([next(made) if on else None for on in live])
     return [next(found) if lin else None for lin in linear]
+
+
+def _mended(program: Jaxpr, ct_specs: Sequence[P | None], out_specs: Sequence[P | None], mesh: AbstractMesh,
+            manual: frozenset[str]) -> Jaxpr:
+    """The transposed body of a map that does not track states.
+
+    Nothing inside says which values are copies; the specs do. The cotangent of a result that the spec takes for copies is shared
+    out among them, and the cotangent of an argument that it hands to all ranks is summed over them.
+    """
+    def unnamed(spec: P | None) -> tuple[str, ...]:
+        if spec is None:
+            return ()
+        named = {a for axes in spec.axes for a in axes} | spec.unreduced | spec.reduced
+        return tuple(a for a in mesh.auto_axes if a in manual and a not in named)
+
+    def f(*args):
+        first = len(args) - len(ct_specs)
+        cts = [div(ct, ct.dtype.type(mesh.axis_size(unnamed(s)))) if unnamed(s) else ct
+               for ct, s in zip(args[first:], ct_specs, strict=True)]
+        found = as_function(program)(*args[:first], *cts)
+        return [psum(ct, axes=unnamed(s))[0] if unnamed(s) else ct for ct, s in zip(found, out_specs, strict=True)]
+
+    return closed(stage(f, program.in_types, program.name))
 
 
 def _prune(eqn: Equation, used: list[bool]) -> Equation:

@@ -73,7 +73,11 @@ class _Call:
         self.manual = (axis_names or frozenset(self.outer.axis_names)) - taken
         if not self.manual:
             raise ValueError(f"shard_map: no axis is left to be mapped over; {sorted(taken)} are manual already")
-        self.inner = self.outer.with_types({a: AxisType.Manual for a in self.manual})
+        if self.outer.auto_axes:
+            raise ValueError(f"shard_map: the mesh {self.outer} has Auto axes, of which nothing is tracked: either they are those of "
+                             "a map with check_vma=False around this one, or make the mesh with Explicit axes, the default")
+        kind = AxisType.Manual if check_vma else AxisType.Auto          # Auto: no states are tracked
+        self.inner = self.outer.with_types({a: kind for a in self.manual})
 
     def run(self, args: tuple):
         if isinstance(self.given, Mesh) and get_mesh().empty:
@@ -111,12 +115,20 @@ class _Call:
                 return tree.unflatten(out_tree[0], made)
             jaxpr = stage(flat, types, getattr(self.f, '__name__', 'f'))
         jaxpr, consts = open_consts(jaxpr)
-        if consts:
-            raise ShardingTypeError(f"shard_map: the body uses values from outside, of types {', '.join(map(str, map(typeof, consts)))}, "
-                                    "which it does not name itself. Pass them as arguments.")
-        made = shard_map_p(*values, jaxpr=jaxpr, mesh=self.inner, outer_mesh=self.outer, manual=self.manual,
-                           in_specs=tuple(specs), out_specs=tuple(out_tree[1]), check_vma=self.check_vma)
+        made = shard_map_p(*map(self._constant, consts), *values, jaxpr=jaxpr, mesh=self.inner, outer_mesh=self.outer,
+                           manual=self.manual, in_specs=(*([P()] * len(consts)), *specs), out_specs=tuple(out_tree[1]),
+                           check_vma=self.check_vma)
         return tree.unflatten(out_tree[0], made)
+
+    def _constant(self, x):
+        """What the body made of NumPy values is the same on all ranks, outside as inside; anything else came from outside."""
+        t = typeof(x)
+        if isinstance(x, Array) and t.mesh == self.inner and not (t.varying & self.manual):
+            return Array(t.update(mesh=self.outer), x.mesh, x.block)
+        if t.mesh.empty:
+            return _placed(as_value(x, 'shard_map'), self.outer)
+        raise ShardingTypeError(f"shard_map: the body uses a value of type {t} from outside, which it does not name itself. Pass it "
+                                "as an argument.")
 
     # ---- arguments
 
@@ -199,6 +211,8 @@ class _Call:
             raise ValueError(f"shard_map: the out_spec {spec!r} has more entries than the result {t} has dimensions. Give a "
                              "scalar a dimension first, y[None], to tile it.")
         tiled = [a for axes in spec.axes for a in axes]
+        if not self.check_vma:
+            return y
         plain = tuple(a for a in tiled if axis_state(t, a) == 'N')
         if plain:
             y = pvary(y, axes=plain)

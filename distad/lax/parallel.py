@@ -32,7 +32,8 @@ def _axes(name: str, axis_name: Axes) -> tuple[str, ...]:
     if not isinstance(axis_name, (str, tuple, list)):
         raise TypeError(f"{name}: axis_name is a string or a tuple of strings, got {axis_name!r}")
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
-    manual = get_abstract_mesh().manual_axes
+    mesh = get_abstract_mesh()
+    manual = (*mesh.manual_axes, *mesh.auto_axes)
     for axis in axes:
         if axis not in manual:
             raise NameError(f"unbound axis name: {axis}. {name} works inside shard_map, over its manual axes "
@@ -61,7 +62,7 @@ def _varying(name: str, x: Value, axes: tuple[str, ...]) -> Value:
             raise ValueError(f"{name} takes a varying value, got {t}, which is {casts.NAMES[state]} over {axis}. "
                              + ('Sum it with psum or psum_scatter.' if state == 'U' else
                                 f"Cast it: pcast(x, {axis!r}, to='varying')."))
-    plain = tuple(a for a in axes if axis_state(t, a) == 'N')
+    plain = tuple(a for a in axes if axis_state(t, a) == 'N' and a in t.mesh.manual_axes)
     return casts.pvary(x, axes=plain) if plain else x
 
 
@@ -90,11 +91,11 @@ def psum(x: Any, axis_name: Axes) -> Any:
                          "to='varying') to sum its copies.")
     values = [casts.pvary(v, axes=axes) if s == 'N' else v for v, s in zip(values, states, strict=True)]
     out: list = [None] * len(values)
-    for primitive, mine in ((casts.unreduced_psum, 'U'), (casts.psum_invariant, 'V')):
-        at = [i for i, s in enumerate(states) if (s == 'U') == (mine == 'U')]
-        if at:
-            for i, y in zip(at, primitive(*(values[i] for i in at), axes=axes), strict=True):
-                out[i] = y
+    kinds = [{'U': casts.unreduced_psum, casts.UNTRACKED: casts.psum}.get(s, casts.psum_invariant) for s in states]
+    for primitive in dict.fromkeys(kinds):
+        at = [i for i, kind in enumerate(kinds) if kind is primitive]
+        for i, y in zip(at, primitive(*(values[i] for i in at), axes=axes), strict=True):
+            out[i] = y
     return tree.unflatten(structure, out)
 
 
@@ -147,6 +148,8 @@ def all_gather(x: Any, axis_name: Axes, *, axis: int = 0, tiled: bool = False, t
              'reduced': collectives.all_gather_reduced}
     if to not in kinds:
         raise ValueError(f"all_gather: to is one of {', '.join(kinds)}, got {to!r}")
+    if set(axes) <= set(get_abstract_mesh().auto_axes):
+        to = 'varying'
     values, structure = _values('all_gather', x)
     if to == 'reduced':
         for v in values:
@@ -286,6 +289,8 @@ def pcast(x: Any, axis_name: Axes, *, to: str) -> Any:
     def one(v):
         v = _here(as_value(v, 'pcast'))
         state = casts.manual_state('pcast', v.type, axes)
+        if state == casts.UNTRACKED:
+            return v
         step = targets[to].get(state)
         if step is None:
             have = casts.NAMES[state]

@@ -19,18 +19,20 @@ from distad.types.array_type import ArrayType, axis_state
 from distad.types.inference import ADDITIVE
 
 Axes = tuple[str, ...]
-NAMES = {'N': 'invarying', 'V': 'varying', 'U': 'unreduced', 'R': 'reduced', 'S': 'sharded'}
+UNTRACKED = '*'       # along an axis of a map with check_vma=False: any state will do, and none is written down
+NAMES = {UNTRACKED: 'untracked', 'N': 'invarying', 'V': 'varying', 'U': 'unreduced', 'R': 'reduced', 'S': 'sharded'}
 
 
 def manual_state(name: str, x: ArrayType, axes: Axes) -> str:
     """The one state that a value is in along some manual axes."""
+    tracked = x.mesh.manual_axes
     for axis in axes:
-        if axis not in x.mesh.manual_axes:
+        if axis not in tracked and axis not in x.mesh.auto_axes:
             raise NameError(f"unbound axis name: {axis}. {name} works over the manual axes of a shard_map, here "
                             f"{x.mesh.manual_axes or 'none'}, on a value of type {x}.")
     if len(set(axes)) != len(axes):
         raise ValueError(f"{name}: an axis stands twice in {axes}")
-    states = {axis_state(x, axis) for axis in axes}
+    states = {axis_state(x, axis) if axis in tracked else UNTRACKED for axis in axes}
     if len(states) > 1:
         told = ', '.join(f"{NAMES[axis_state(x, a)]} over {a}" for a in axes)
         raise ValueError(f"{name} takes a value in one state over all its axes, got {x}: {told}. Use pcast to bring it there.")
@@ -39,7 +41,7 @@ def manual_state(name: str, x: ArrayType, axes: Axes) -> str:
 
 def changed(x: ArrayType, axes: Axes, to: str) -> ArrayType:
     """The type with its state along some axes set to N, V, U or R."""
-    gone = frozenset(axes)
+    gone = frozenset(axes) & frozenset(x.mesh.manual_axes)
     new = {s: getattr(x, field) - gone | (gone if s == to else frozenset())
            for s, field in (('V', 'varying'), ('U', 'unreduced'), ('R', 'reduced'))}
     return x.update(varying=new['V'], unreduced=new['U'], reduced=new['R'], kind=x.kind if new['U'] else 'sum')
@@ -58,7 +60,7 @@ def _change(name: str, source: str, target: str) -> Callable:
             state = manual_state(name, x, axes)
             if state == 'U' or (state, target) in (('V', 'U'), ('V', 'N')):
                 check_sum(name, x)
-            if state != source:
+            if state not in (source, UNTRACKED):
                 raise ValueError(f"{name} takes a value {NAMES[source]} over {', '.join(axes)}, got {x}, which is "
                                  f"{NAMES[state]}.")
         return tuple(changed(x, axes, target) for x in types)
@@ -121,6 +123,15 @@ def n_ary_jvp(primitive: Callable[[], Primitive]) -> Callable:
         return outs, [made.get(i, Zero(typeof(y).tangent())) for i, y in enumerate(outs)]
     return rule
 
+
+# Where states are not tracked, nothing tells a sum of copies from a sum of parts: the sum is its own transpose.
+psum = Primitive(
+    'psum',
+    type=_change('psum', UNTRACKED, 'N'),
+    kernel=_sum_kernel,
+    jvp=n_ary_jvp(lambda: psum),
+    transpose=n_ary(lambda cts, xs, *, axes: psum(*cts, axes=axes)),
+    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 psum_invariant = Primitive(
     'psum_invariant',

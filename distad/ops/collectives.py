@@ -18,7 +18,7 @@ from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
 from distad.ops.broadcast import LATER
-from distad.ops.casts import NAMES, Axes, changed, check_sum, manual_state, n_ary, n_ary_jvp, psum_invariant, pvary, sends
+from distad.ops.casts import NAMES, UNTRACKED, Axes, changed, check_sum, manual_state, n_ary, n_ary_jvp, psum_invariant, pvary, sends
 from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
 from distad.runtime import collectives, mpi
@@ -31,7 +31,7 @@ from distad.types.inference import ADDITIVE
 def _sent(name: str, x: ArrayType, axes: Axes, source: str, dims: tuple[int, ...]) -> int:
     """Check one operand; the number of ranks over the axes. `dims` must not be split over other axes."""
     state = manual_state(name, x, axes)
-    if state != source:
+    if state not in (source, UNTRACKED):
         raise ValueError(f"{name} takes a value {NAMES[source]} over {', '.join(axes)}, got {x}, which is {NAMES[state]}.")
     for d in dims:
         if not 0 <= d < x.ndim:
@@ -258,7 +258,7 @@ def _index_kernel(place: Place, ins, outs, params) -> Callable:
 
 axis_index = Primitive(
     'axis_index',
-    type=lambda *, axes, mesh: ArrayType((), np.int32).update(mesh=mesh, varying=frozenset(axes)),
+    type=lambda *, axes, mesh: ArrayType((), np.int32).update(mesh=mesh, varying=frozenset(axes) & frozenset(mesh.manual_axes)),
     kernel=_index_kernel,
     jvp=(),
     transpose=NoRule('it has no operands'),

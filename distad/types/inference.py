@@ -111,7 +111,8 @@ def common_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh:
 def agree(sig: Signature, types: Sequence[ArrayType], *, mixed: str = 'R') -> Agreement:
     """The states that a call needs, from those that are there.
 
-    `mixed` is the state that N and R operands take when they meet and nothing else decides ('R', or 'N' to forget R).
+    `mixed` is the state that N and R operands take along explicit axes when they meet and nothing else decides ('R', or 'N' to
+    forget R).
     Raises ShardingTypeError when the user has a real choice.
     """
     types = tuple(types)
@@ -131,7 +132,7 @@ def agree(sig: Signature, types: Sequence[ArrayType], *, mixed: str = 'R') -> Ag
         if axis in split:
             need, result[axis] = _split_axis(sig, types, axis, now, partitions, split[axis] in kept)
         else:
-            need, result[axis] = _whole_axis(sig, types, axis, now, mixed)
+            need, result[axis] = _whole_axis(sig, types, axis, now, 'R' if axis in mesh.manual_axes else mixed)
         for state, new in zip(states, need, strict=True):
             state[axis] = new
     kind = _kind(sig, types, split, kept)

@@ -110,6 +110,10 @@ class _Axes:
         return self._of_type(AxisType.Manual)
 
     @property
+    def are_all_axes_manual(self) -> bool:
+        return bool(self.axis_names) and len(self.manual_axes) == len(self.axis_names)
+
+    @property
     def auto_axes(self) -> tuple[str, ...]:
         return self._of_type(AxisType.Auto)
 

@@ -21,6 +21,7 @@ import re
 import sys
 import time
 
+from tests.conformance import manual
 from tests.conformance.cases import Case, explicit
 from tests.conformance.harness import fits
 from tests.conformance.judge import Verdict, check
@@ -34,6 +35,8 @@ Checked = list[tuple[Case, Verdict]]
 def main() -> int:
     options = _options()
     watch()
+    if options.manual:
+        return _manual(options)
     groups = collections.Counter(case['group'] for case in explicit())
     unknown = [name for name in options.groups if name not in groups]
     if unknown:
@@ -54,9 +57,29 @@ def main() -> int:
     return int(any(verdict.status == 'failed' for verdict in verdicts))
 
 
+def _manual(options: argparse.Namespace) -> int:
+    cases = [case for case in manual.cases() if fits(case) and manual.selected(case)
+             and (not options.groups or case['group'] in options.groups) and fnmatch.fnmatch(case['id'], options.id or '*')
+             and re.search(options.expr or '', case['program'])]
+    _print(f"{len(cases)} cases on {world_size()} ranks\n")
+    failed = []
+    for group in dict.fromkeys(case['group'] for case in cases):
+        verdicts = [(case, manual.check(case)) for case in cases if case['group'] == group]
+        count = collections.Counter(verdict.status for _, verdict in verdicts)
+        _print(f"{group:16}{count['passed']:8}{count['reason']:8}{count['failed']:8}")
+        failed += [(case, verdict) for case, verdict in verdicts if verdict.status == 'failed']
+    for case, verdict in failed[:options.n or None]:
+        _print(f"\n{case['id']}: {verdict.problems if options.verbose else verdict.problems[0][:400]}")
+        if options.verbose:
+            _print(case['program'])
+    _print('\n'.join(['\nmost frequent:', *causes([v for _, v in failed], 15)]))
+    return int(bool(failed))
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog='python -m tests.conformance', description=__doc__.split('\n')[0])
     parser.add_argument('groups', nargs='*', metavar='GROUP')
+    parser.add_argument('--manual', action='store_true', help='the groups of manual mode')
     parser.add_argument('--id', help="only ids that match this shell pattern, e.g. 'dot-01*'")
     parser.add_argument('--expr', help='only cases in whose text this regular expression is found')
     parser.add_argument('--jit', choices=('none', 'some', 'all'), default='some',
