@@ -150,9 +150,10 @@ def _clipped(bound: Any, least: int, most: int, dtype: np.dtype) -> Any:
         return dtype.type(min(max(int(bound), least), most))
     bound = as_value(bound, 'randint')
     t = typeof(bound)
-    if t.dtype.kind in 'iu' and t.dtype != dtype:
+    if t.dtype.kind in 'iu':
         own = np.iinfo(t.dtype)
-        bound = jnp.clip(bound, t.dtype.type(max(least, own.min)), t.dtype.type(min(most, own.max)))
+        if own.min < least or own.max > most:
+            bound = jnp.clip(bound, t.dtype.type(max(least, own.min)), t.dtype.type(min(most, own.max)))
     return converted(bound, dtype, False)
 
 

@@ -26,6 +26,7 @@ SAMPLES = [
     'random.randint(random.key(4), (6,), 0, 10)',
     'random.randint(random.key(4), (6,), -1000, 1000, "int8")',
     'random.randint(random.key(4), (4,), 0, jnp.array([1, 5, 0, 2]))',
+    'random.randint(random.key(4), (4,), jnp.array([-1000, 0, 5, 7]), 1000, "int8")',
     'random.randint(random.key(4), (4,), 0, 1000000, "uint32")',
     'random.randint(random.key(4), (4,), 0, 256, "uint8")',
     'random.permutation(random.key(5), 12)',
