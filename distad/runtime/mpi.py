@@ -112,8 +112,10 @@ def reset() -> None:
 
 
 def abort(status: int) -> None:
-    """End all ranks at once."""
+    """End all ranks at once. Does not return."""
     _world().MPI.COMM_WORLD.Abort(status)
+    # MPI asks the launcher to end the ranks, and may return before it does: this one must not take an orderly leave then.
+    os._exit(status)
 
 
 def operation(kind: str, dtype: np.dtype) -> Any:
@@ -286,7 +288,6 @@ def _world() -> _World:
     wait(request.Test, lambda: 'the start of distad on all ranks')
     tries = _TRIES_ALONE
     if all_ranks.size > 1:
-        exits.install(all_ranks.rank, all_ranks.Abort, _leave)
         node = comm.Split_type(MPI.COMM_TYPE_SHARED)
         mine = launch.cores()
         sharing = launch.sharing(mine, node.allgather(mine))
@@ -296,6 +297,7 @@ def _world() -> _World:
             log.logger.info('%d ranks share %d cores: while they wait they sleep%s', sharing, len(mine),
                             ', and so does MPICH (MPIR_CVAR_ENABLE_HEAVY_YIELD=1)' if yielding else '')
         _limit_blas(max(1, len(mine) // sharing))
+        exits.install(all_ranks.rank, abort, _leave)
     return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries)
 
 
