@@ -5,6 +5,7 @@ from distad.numpy.creation import *  # noqa: F403
 from distad.numpy.dtype_info import *  # noqa: F403
 from distad.numpy.einsum import *  # noqa: F403
 from distad.numpy.elementwise import *  # noqa: F403
+from distad.numpy.equality import *  # noqa: F403
 from distad.numpy.indexing import *  # noqa: F403
 from distad.numpy.joining import *  # noqa: F403
 from distad.numpy.linear import *  # noqa: F403

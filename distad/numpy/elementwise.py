@@ -5,6 +5,7 @@ primitive, or a few.
 """
 
 from collections.abc import Callable
+from math import log as ln
 from math import pi
 
 import numpy as np
@@ -15,10 +16,20 @@ from distad.core.value import Value, is_scalar, typeof
 from distad.lax.documentation import LINEAR, documented
 from distad.lax.kind import kindly
 from distad.numpy.dtype_info import finfo
-from distad.numpy.promotion import ArrayLike, converted, inexact, inexact_operands, literal, operands, promoted, same_rank
+from distad.numpy.logic import greater, less
+from distad.numpy.promotion import (
+    ArrayLike,
+    converted,
+    inexact,
+    inexact_operands,
+    literal,
+    numeric,
+    operands,
+    same_rank,
+)
 from distad.ops import arithmetic, bits, compare, elementary, powers, rounding, special
 from distad.ops import complex as complex_ops
-from distad.ops.basic import zeros_of
+from distad.ops.basic import zeros
 from distad.ops.makers import scalar
 from distad.types import dtypes
 
@@ -51,13 +62,20 @@ Binary = Callable[[ArrayLike, ArrayLike], Value]
 
 def _binary(name: str, primitive: Primitive, what: str, *, for_bool: Primitive | None = None, takes: str = 'any numbers',
             unreduced: str | None = None, example: str = '2, 3') -> Binary:
-    """A function of two operands in their common dtype."""
+    """A function of two operands in their common dtype, of bool perhaps another primitive."""
     def f(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         xs = operands(name, x1, x2)
         p = for_bool if for_bool is not None and typeof(xs[0]).dtype == bool else primitive
         return kindly(p, *xs)
     return documented(f, name, what, operands='x1, x2', takes=takes, example=example,
                       **({'unreduced': unreduced} if unreduced else {}))
+
+
+def _numeric(name: str, primitive: Primitive, what: str, *, takes: str = 'real numbers', example: str = '2, 3') -> Binary:
+    """A function of two operands in their common dtype; truth values count as integers."""
+    def f(x1: ArrayLike, x2: ArrayLike, /) -> Value:
+        return kindly(primitive, *same_rank(numeric(name, x1, x2), name))
+    return documented(f, name, what, operands='x1, x2', takes=takes, example=example)
 
 
 def _float_binary(name: str, primitive: Primitive, what: str, unreduced: str | None = None) -> Binary:
@@ -80,12 +98,11 @@ multiply = _binary('multiply', arithmetic.mul, 'The product; that of an unreduce
 divide = true_divide = _float_binary('divide', arithmetic.div, 'The quotient; that of an unreduced value is unreduced.',
                                      unreduced='an unreduced divisor')
 negative = _same_dtype('negative', arithmetic.neg, 'The number with the other sign.', unreduced=LINEAR)
-floor_divide = _binary('floor_divide', arithmetic.floor_divide, 'The largest whole number not above the quotient.')
-remainder = mod = _binary('remainder', arithmetic.remainder, 'What floor_divide leaves, with the sign of the divisor.')
-fmod = _binary('fmod', arithmetic.rem, 'What division towards zero leaves, with the sign of the dividend.')
+floor_divide = _numeric('floor_divide', arithmetic.floor_divide, 'The largest whole number not above the quotient.')
+remainder = mod = _numeric('remainder', arithmetic.remainder, 'What floor_divide leaves, with the sign of the divisor.')
+fmod = _numeric('fmod', arithmetic.rem, 'What division towards zero leaves, with the sign of the dividend.')
 maximum = _binary('maximum', arithmetic.max, 'The larger one, NaN if either is; equal ones share the gradient.')
 minimum = _binary('minimum', arithmetic.min, 'The smaller one, NaN if either is; equal ones share the gradient.')
-square = _same_dtype('square', powers.square, 'The square.')
 
 
 def positive(x: ArrayLike, /) -> Value:
@@ -102,6 +119,17 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Value, Value]:
         jnp.divmod(7, 3)
     """
     return floor_divide(x1, x2), remainder(x1, x2)
+
+
+def square(x: ArrayLike, /) -> Value:
+    """x * x.
+
+    x: [...], numbers. The result has x's shape, dtype and placement. Nothing is communicated. Raises ShardingTypeError for an
+    unreduced x.
+
+        jnp.square(3)
+    """
+    return powers.square(*numeric('square', x))
 
 
 def reciprocal(x: ArrayLike, /) -> Value:
@@ -126,9 +154,9 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         jnp.power(2.0, 3)
     """
     if isinstance(x2, (int, np.integer, np.bool_)):
-        x = promoted('power', as_value(x1, 'power'), x2)[0]
+        x = numeric('power', as_value(x1, 'power'), x2)[0]
         return powers.integer_pow(x, y=int(x2))
-    base, exponent = promoted('power', x1, x2)
+    base, exponent = numeric('power', x1, x2)
     if dtypes.is_integer(typeof(base).dtype):
         return kindly(powers.int_pow, *same_rank([base, exponent], 'power'))
     if not is_scalar(x2) and dtypes.is_integer(typeof(x2).dtype):
@@ -159,7 +187,8 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Value:
 
         jnp.logaddexp2(1.0, 2.0)
     """
-    return divide(logaddexp(multiply(x1, np.log(2).item()), multiply(x2, np.log(2).item())), np.log(2).item())
+    x, y = inexact_operands('logaddexp2', x1, x2)
+    return divide(logaddexp(multiply(x, ln(2)), multiply(y, ln(2))), ln(2))
 
 
 # ---- trigonometric and hyperbolic functions
@@ -235,7 +264,10 @@ def fabs(x: ArrayLike, /) -> Value:
 
         jnp.fabs(-2)
     """
-    return complex_ops.abs(inexact(x, 'fabs'))
+    x = inexact(x, 'fabs')
+    if typeof(x).dtype.kind == 'c':
+        raise TypeError(f"fabs takes real numbers, got {typeof(x)}. jnp.abs takes complex ones too.")
+    return complex_ops.abs(x)
 
 
 sign = _same_dtype('sign', complex_ops.sign, 'The direction: -1, 0 or 1, of complex numbers x / abs(x).')
@@ -320,6 +352,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         jnp.ldexp(0.75, 3)
     """
     x, n = inexact(x1, 'ldexp'), as_value(x2, 'ldexp')
+    n = numeric('ldexp', n)[0]
     return kindly(rounding.ldexp, *same_rank([x, n], 'ldexp'))
 
 
@@ -338,16 +371,16 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Value:
     return kindly(compare.select_n, kindly(compare.eq, x, zero), step, y)
 
 
-def _ignoring_nan(name: str, better: Primitive, what: str) -> Binary:
+def _ignoring_nan(name: str, better: Binary, what: str) -> Binary:
     def f(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         x, y = operands(name, x1, x2)
-        first = kindly(compare.or_, kindly(better, x, y), kindly(compare.ne, y, y))
+        first = kindly(compare.or_, better(x, y), kindly(compare.ne, y, y))
         return kindly(compare.select_n, first, y, x)
     return documented(f, name, what, operands='x1, x2', example='2.0, 3.0')
 
 
-fmax = _ignoring_nan('fmax', compare.gt, 'The larger one, or the one that is not NaN.')
-fmin = _ignoring_nan('fmin', compare.lt, 'The smaller one, or the one that is not NaN.')
+fmax = _ignoring_nan('fmax', greater, 'The larger one, or the one that is not NaN.')
+fmin = _ignoring_nan('fmin', less, 'The smaller one, or the one that is not NaN.')
 
 
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None,
@@ -394,7 +427,7 @@ def imag(val: ArrayLike, /) -> Value:
         jnp.imag(1 + 2j)
     """
     x = as_value(val, 'imag')
-    return complex_ops.imag(x) if typeof(x).dtype.kind == 'c' else zeros_of(typeof(x))
+    return complex_ops.imag(x) if typeof(x).dtype.kind == 'c' else zeros(type=typeof(x))
 
 
 def conj(x: ArrayLike, /) -> Value:
@@ -424,7 +457,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Value:
 
 # ---- integers
 
-left_shift = bitwise_left_shift = _binary('left_shift', bits.shift_left, 'x1 with its bits moved up by x2.', takes='integers')
+left_shift = bitwise_left_shift = _numeric('left_shift', bits.shift_left, 'x1 with its bits moved up by x2.', takes='integers')
 bitwise_and = _binary('bitwise_and', compare.and_, 'The bits that both have.', takes='integers or bool')
 bitwise_or = _binary('bitwise_or', compare.or_, 'The bits that either has.', takes='integers or bool')
 bitwise_xor = _binary('bitwise_xor', compare.xor, 'The bits that exactly one has.', takes='integers or bool')
@@ -441,7 +474,7 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Value:
 
         jnp.right_shift(-8, 1)
     """
-    x, n = operands('right_shift', x1, x2)
+    x, n = same_rank(numeric('right_shift', x1, x2), 'right_shift')
     unsigned = typeof(x).dtype.kind == 'u'
     return kindly(bits.shift_right_logical if unsigned else bits.shift_right_arithmetic, x, n)
 
@@ -454,7 +487,7 @@ def bitwise_count(x: ArrayLike, /) -> Value:
 
         jnp.bitwise_count(7)
     """
-    return converted(bits.population_count(abs(x)), np.dtype(np.uint8), False)
+    return converted(bits.population_count(abs(*numeric('bitwise_count', x))), np.dtype(np.uint8), False)
 
 
 __all__ = ['abs', 'absolute', 'acos', 'acosh', 'add', 'angle', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan',

@@ -20,6 +20,14 @@ def operands(name: str, *xs) -> list:
     return same_rank(promoted(name, *xs), name)
 
 
+def numeric(name: str, *xs) -> list:
+    """As `promoted`; truth values become integers."""
+    xs = promoted(name, *xs)
+    integer = dtypes.canonical(np.int64)
+    return [x if typeof(x).dtype != bool else literal(x, integer, False) if is_scalar(x) else converted(x, integer, False)
+            for x in xs]
+
+
 def promoted(name: str, *xs) -> list:
     """Operands in their common dtype. Numbers beside arrays become literals."""
     if all(map(is_scalar, xs)):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from distad.core.lift import as_value
-from distad.core.value import Value, typeof
+from distad.core.value import Array, Value, typeof
 from distad.ops.convert import convert_element_type
 from distad.types import dtypes
 
@@ -24,7 +24,7 @@ class ScalarType:
             return value
         return convert_element_type(value, new_dtype=dtype, weak_type=False)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object):
         try:
             return self.dtype == np.dtype(other)
         except TypeError:
@@ -44,7 +44,10 @@ float16, float32, float64 = map(ScalarType, ('float16', 'float32', 'float64'))
 complex64, complex128 = map(ScalarType, ('complex64', 'complex128'))
 bfloat16 = ScalarType(dtypes.bfloat16)
 float_, int_, uint, complex_ = float64, int64, uint64, complex128
+single, double, csingle, cdouble, bool = float32, float64, complex64, complex128, bool_
+ndarray = Array
 pi, e, inf, nan, newaxis, euler_gamma = np.pi, np.e, np.inf, np.nan, None, np.euler_gamma
 
-__all__ = ['bfloat16', 'bool_', 'complex128', 'complex64', 'complex_', 'e', 'euler_gamma', 'float16', 'float32', 'float64', 'float_',
-           'inf', 'int16', 'int32', 'int64', 'int8', 'int_', 'nan', 'newaxis', 'pi', 'uint', 'uint16', 'uint32', 'uint64', 'uint8']
+__all__ = ['bfloat16', 'bool', 'bool_', 'cdouble', 'complex128', 'complex64', 'complex_', 'csingle', 'double', 'e',
+           'euler_gamma', 'float16', 'float32', 'float64', 'float_', 'inf', 'int16', 'int32', 'int64', 'int8', 'int_',
+           'nan', 'ndarray', 'newaxis', 'pi', 'single', 'uint', 'uint16', 'uint32', 'uint64', 'uint8']

@@ -50,8 +50,7 @@ _select_by_labels = by_labels(elementwise_labels('select_n', SELECT), _select_sh
 
 
 def _select_type(which: ArrayType, *cases: ArrayType) -> ArrayType:
-    weak = cases[0].dtype != bool and all(c.weak_type for c in cases)
-    return _select_by_labels(which, *cases).update(weak_type=weak)
+    return _select_by_labels(which, *cases).update(weak_type=all(c.weak_type for c in cases))
 
 
 def _select_impl(which, *cases, out):

@@ -6,7 +6,7 @@ import numpy as np
 
 from distad.core.primitive import BY_LINEARITY
 from distad.core.value import Zero, typeof
-from distad.ops.arithmetic import mul
+from distad.ops.arithmetic import max, mul
 from distad.ops.basic import add_any
 from distad.ops.broadcast import spread, unbroadcast
 from distad.ops.compare import and_, gt, lt, select_n
@@ -90,7 +90,7 @@ def _clamp_jvp(primals, tangents):
     """The tangent of what is taken. On a bound itself it is zero, for all three."""
     low, x, high = primals
     y = clamp(low, x, high)
-    taken = (lambda: gt(low, x), lambda: and_(gt(x, low), lt(x, high)), lambda: lt(high, x))
+    taken = (lambda: and_(gt(low, x), lt(low, high)), lambda: and_(gt(x, low), lt(x, high)), lambda: lt(high, max(x, low)))
     terms = [select_n(where(), scalar(0, y), spread(t, typeof(y)))
              for where, t in zip(taken, tangents, strict=True) if t.__class__ is not Zero]
     return [y], [reduce(add_any, terms)]
