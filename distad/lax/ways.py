@@ -85,7 +85,13 @@ def _way(sig: Signature, x: ArrayType, y: ArrayType, target: ArrayType, split: d
 
 
 def _messages(*pairs: tuple[ArrayType, ArrayType]) -> tuple[Step, ...]:
-    return tuple(step for src, dst in pairs for step in moves.messages(moves.plan(src, dst)))
+    return tuple(step for src, dst in pairs for step in moves.messages(moves.plan(_explicit(src), _explicit(dst))))
+
+
+def _explicit(t: ArrayType) -> ArrayType:
+    """The type as far as explicit axes go: along manual ones only casts take place, which send nothing."""
+    manual = frozenset(t.mesh.manual_axes)
+    return t.update(varying=(), unreduced=t.unreduced - manual, reduced=t.reduced - manual) if manual else t
 
 
 # ---- when there are several answers
@@ -131,7 +137,9 @@ def _answers(x: ArrayType, y: ArrayType, dimension_numbers, dtype, order, both) 
 
 
 def _price(sends: Sequence[Step]) -> str:
-    return ' and '.join(f"one {s.kind} over {_words(s.axes)} of {s.bytes} bytes" for s in sends) or 'nothing'
+    """What a rank sends, in words. (In a permutation some ranks send less than others.)"""
+    most = {'collective-permute': 'up to '}
+    return ' and '.join(f"one {s.kind} over {_words(s.axes)} of {most.get(s.kind, '')}{s.bytes} bytes" for s in sends) or 'nothing'
 
 
 def _name(axes: Axes) -> str:

@@ -17,7 +17,6 @@ from distad.lax.reduction import reduce_max
 from distad.numpy.promotion import converted, inexact, inexact_operands, operands
 from distad.numpy.reductions import chosen, end, max, sum
 from distad.numpy.statistics import mean as mean_of
-from distad.numpy.statistics import var
 from distad.ops import arithmetic, elementary, powers
 from distad.ops.broadcast import expand_dims
 from distad.ops.compare import eq, lt, ne, select_n
@@ -44,7 +43,7 @@ def _dims(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def _shifted(x, axes: tuple[int, ...], where):
     """x less its maximum, so that exp does not overflow; and where the mask is false, minus infinity."""
-    top = stop_gradient(max(x, axes, keepdims=True, where=where, initial=None if where is None else -np.inf))
+    top = max(stop_gradient(x), axes, keepdims=True, where=where, initial=None if where is None else -np.inf)
     return chosen('softmax', kindly(arithmetic.sub, x, top), where, -np.inf)
 
 
@@ -113,8 +112,8 @@ def logsumexp(a, axis: Axis = None, b=None, keepdims: bool = False, return_sign:
     axes = _dims('logsumexp', axis, x.ndim)
     x = chosen('logsumexp', x, where, -np.inf)
     is_complex = x.dtype.kind == 'c'
-    top = end(reduce_max(kindly(real, x) if is_complex else x, axes), axes, True)
-    top = stop_gradient(kindly(select_n, kindly(is_finite, top), scalar(0, top), top))
+    top = end(reduce_max(stop_gradient(kindly(real, x) if is_complex else x), axes), axes, True)
+    top = kindly(select_n, kindly(is_finite, top), scalar(0, top), top)
     e = kindly(elementary.exp, kindly(arithmetic.sub, *operands('logsumexp', x, top)))
     total = sum(e if b is None else kindly(arithmetic.mul, e, b), axes, keepdims=True)
     size = kindly(abs_p, total) if return_sign or not is_complex else total
@@ -173,7 +172,7 @@ def standardize(x, axis: Axis = -1, mean=None, variance=None, epsilon: float = 1
     x = inexact(x, 'standardize')
     axes = _dims('standardize', axis, x.ndim)
     centre = mean_of(x, axes, keepdims=True, where=where) if mean is None else mean
-    spread = var(x, axes, keepdims=True, where=where, mean=centre) if variance is None else variance
-    x, centre, spread = operands('standardize', x, centre, spread)
-    scale = kindly(powers.rsqrt, kindly(arithmetic.add, spread, scalar(epsilon, spread)))
-    return kindly(arithmetic.mul, kindly(arithmetic.sub, x, centre), scale)
+    d = kindly(arithmetic.sub, *operands('standardize', x, centre))
+    spread = mean_of(kindly(powers.square, d), axes, keepdims=True, where=where) if variance is None else variance
+    d, spread = operands('standardize', d, spread)
+    return kindly(arithmetic.mul, d, kindly(powers.rsqrt, kindly(arithmetic.add, spread, scalar(epsilon, spread))))
