@@ -3,12 +3,15 @@
 from distad.compiler.buckets import bucketed
 from distad.compiler.cse import cse
 from distad.compiler.dce import dce
+from distad.compiler.inline import inlined
 from distad.core.jaxpr import Equation, Jaxpr
 
 
 def optimized(jaxpr: Jaxpr) -> Jaxpr:
-    """What is run in place of a program: nothing computed in vain or twice, alike collectives in one message."""
-    jaxpr = dce(jaxpr)
+    """What a rank runs in place of a program: calls and maps in line, nothing computed in vain or twice, alike collectives in
+    one message.
+    """
+    jaxpr = dce(inlined(jaxpr))
     inner: dict[int, Jaxpr] = {}                        # a program that stands in several equations stays one program
     equations = tuple(_inside(eqn, inner) for eqn in jaxpr.equations)
     return bucketed(cse(Jaxpr(ins=jaxpr.ins, equations=equations, outs=jaxpr.outs, consts=jaxpr.consts, name=jaxpr.name)))

@@ -70,7 +70,7 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
 
         lax.fori_loop(0, 3, lambda i, x: x * 2, 1.)
     """
-    lower, upper = (read(x) if isinstance(x, Array) and x.is_fully_replicated else x for x in (lower, upper))
+    lower, upper = (read(x) if isinstance(x, Array) and x.is_fully_replicated and x.block is not None else x for x in (lower, upper))
     if isinstance(lower, Value) or isinstance(upper, Value):
         start, stop = _alike(as_value(lower, 'fori_loop'), as_value(upper, 'fori_loop'))
         return while_loop(lambda c: lt(c[0], c[1]), lambda c: (add(c[0], typeof(c[0]).dtype.type(1)), c[1], body_fun(c[0], c[2])),

@@ -138,4 +138,5 @@ def _wanted(name: str, x: ArrayType, y: ArrayType, shape, dtype, out_sharding: S
         raise ValueError(f"{name} adds up: its result can be unreduced of kind sum, got out_sharding={sharding.spec}")
     t = ArrayType([shape[d] for d in order], dtype, sharding=sharding)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return t.update(shape=shape, partitions=tuple(t.partitions[d] for d in back), reduced=frozenset())
+    return t.update(shape=shape, partitions=tuple(t.partitions[d] for d in back), reduced=frozenset(),
+                    varying=x.varying | y.varying)

@@ -43,6 +43,12 @@ def _axes(name: str, axis_name: Axes) -> tuple[str, ...]:
     return axes
 
 
+def _no_groups(name: str, groups: None) -> None:
+    if groups is not None:
+        raise NotImplementedError(f"{name}: groups of ranks of one axis are not supported. Make the mesh with two axes in place of "
+                                  "the one, and communicate over one of them.")
+
+
 def _values(name: str, x: Any) -> tuple[list, Any]:
     flat, structure = tree.flatten(x)
     return [_here(as_value(v, name)) for v in flat], structure
@@ -66,7 +72,7 @@ def _varying(name: str, x: Value, axes: tuple[str, ...]) -> Value:
     return casts.pvary(x, axes=plain) if plain else x
 
 
-def psum(x: Any, axis_name: Axes) -> Any:
+def psum(x: Any, axis_name: Axes, *, axis_index_groups: None = None) -> Any:
     """The sum over the ranks along mesh axes, the same on all of them.
 
     x: a pytree of arrays, varying or unreduced over the axes (a value that is the same on all ranks is multiplied by their
@@ -76,6 +82,7 @@ def psum(x: Any, axis_name: Axes) -> Any:
         total = lax.psum(x.sum(), 'X')
     """
     axes = _axes('psum', axis_name)
+    _no_groups('psum', axis_index_groups)
     flat, structure = tree.flatten(x)
     if not axes:
         return x
@@ -99,8 +106,9 @@ def psum(x: Any, axis_name: Axes) -> Any:
     return tree.unflatten(structure, out)
 
 
-def pmean(x: Any, axis_name: Axes) -> Any:
+def pmean(x: Any, axis_name: Axes, *, axis_index_groups: None = None) -> Any:
     """The mean over the ranks along mesh axes: psum divided by their number. One all-reduce for each dtype."""
+    _no_groups('pmean', axis_index_groups)
     n = axis_size(axis_name)
     x = tree.map(lambda v: as_value(v, 'pmean'), x)
     return tree.map(lambda v: _divided(v, n), psum(x, axis_name))
@@ -134,7 +142,8 @@ def _extremum(name: str) -> Callable:
 pmax, pmin = _extremum('pmax'), _extremum('pmin')
 
 
-def all_gather(x: Any, axis_name: Axes, *, axis: int = 0, tiled: bool = False, to: str = 'varying') -> Any:
+def all_gather(x: Any, axis_name: Axes, *, axis: int = 0, tiled: bool = False, to: str = 'varying',
+               axis_index_groups: None = None) -> Any:
     """Every rank's block, on all ranks along mesh axes.
 
     x: a pytree of arrays [..., k, ...], varying over the axes. The blocks stand along a new dimension `axis`, or, `tiled`, one
@@ -144,6 +153,7 @@ def all_gather(x: Any, axis_name: Axes, *, axis: int = 0, tiled: bool = False, t
         w = lax.all_gather(w_block, 'X', tiled=True, to='reduced')
     """
     axes = _axes('all_gather', axis_name)
+    _no_groups('all_gather', axis_index_groups)
     kinds = {'varying': collectives.all_gather, 'invarying': collectives.all_gather_invariant,
              'reduced': collectives.all_gather_reduced}
     if to not in kinds:
@@ -176,13 +186,15 @@ def _by_dimension(structure, values: list, axis: int, extra: int, move: Callable
     return tree.unflatten(structure, out)
 
 
-def psum_scatter(x: Any, axis_name: Axes, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+def psum_scatter(x: Any, axis_name: Axes, *, scatter_dimension: int = 0, tiled: bool = False,
+                 axis_index_groups: None = None) -> Any:
     """The sum over the ranks along mesh axes, each rank keeping its part along a dimension.
 
     x: a pytree of arrays, varying or unreduced. With `tiled` the dimension is cut into equal parts, otherwise it has the size
     of the axes and goes. Communication: one reduce-scatter for each dtype.
     """
     axes = _axes('psum_scatter', axis_name)
+    _no_groups('psum_scatter', axis_index_groups)
     values, structure = _values('psum_scatter', x)
     states = {casts.manual_state('psum_scatter', v.type, axes) for v in values}
     if states == {'U'}:
@@ -193,13 +205,15 @@ def psum_scatter(x: Any, axis_name: Axes, *, scatter_dimension: int = 0, tiled: 
                          lambda vs, d: primitive(*vs, axes=axes, dimension=d, tiled=tiled))
 
 
-def all_to_all(x: Any, axis_name: Axes, split_axis: int, concat_axis: int, *, tiled: bool = False) -> Any:
+def all_to_all(x: Any, axis_name: Axes, split_axis: int, concat_axis: int, *, tiled: bool = False,
+               axis_index_groups: None = None) -> Any:
     """Cut each rank's block along one dimension, send part k to rank k, join what comes along another.
 
     x: a pytree of arrays, varying. Without `tiled` the split dimension has the size of the axes and goes, and a new one
     arises at `concat_axis`. Communication: one all-to-all for each dtype.
     """
     axes = _axes('all_to_all', axis_name)
+    _no_groups('all_to_all', axis_index_groups)
     values, structure = _values('all_to_all', x)
     n = axis_size(axes)
     out = []

@@ -164,7 +164,8 @@ Value.__format__ = lambda self, spec: format(_item(self), spec) if spec else str
 Value.item = _item
 Value.tolist = lambda self: _array(self).tolist()
 Value.sharding = property(_sharding)
-Value.is_fully_replicated = property(lambda self: not self.type.unreduced and not any(self.type.partitions))
+Value.is_fully_replicated = property(
+    lambda self: not (self.type.unreduced or self.type.varying or any(self.type.partitions)))
 Value.is_fully_addressable = property(lambda self: self.type.mesh.empty)
 Value.block_until_ready = lambda self: self
 Value.copy = lambda self: self
