@@ -9,7 +9,6 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 
 from distad import lax, nn, numpy, random, sharding, tree
 from distad import tree as tree_util
-from distad.numpy import methods as _methods
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.config import config
 from distad.control.custom import custom_jvp, custom_vjp
@@ -20,7 +19,6 @@ from distad.control.shard_map import shard_map
 from distad.control.smap import smap
 from distad.core.jaxpr import scope as named_scope
 from distad.core.value import Array, typeof
-
 from distad.errors import (
     DisagreementError,
     DuplicateSpecError,
@@ -43,6 +41,7 @@ from distad.lax.placement import (
     process_index,
     reshard,
 )
+from distad.numpy import methods as _methods
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_abstract_mesh, get_mesh, set_mesh
 from distad.types.sharding import NamedSharding

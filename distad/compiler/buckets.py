@@ -10,7 +10,6 @@ from distad.compiler.text import messages
 from distad.core.jaxpr import Equation, Jaxpr, Var
 
 
-
 def bucketed(jaxpr: Jaxpr) -> Jaxpr:
     """The same program with alike collectives of one level joined."""
     groups = [group for group in _alike(jaxpr.equations) if len(group) > 1]

@@ -93,7 +93,8 @@ def _check_outs(name: str, programs: list[Jaxpr]) -> None:
     for i, other in enumerate(programs[1:], 1):
         for k, (a, b) in enumerate(zip(first, other.out_types, strict=True)):
             if not same_type(a, b):
-                raise TypeError(f"{name}: result {k} is {a} in branch 0 and {b} in branch {i}; the types must be equal. {_mend(a, b)}")
+                raise TypeError(f"{name}: result {k} is {a} in branch 0 and {b} in branch {i}; the types must be equal. "
+                                f"{_mend(a, b)}")
 
 
 def _mend(a: ArrayType, b: ArrayType) -> str:

@@ -8,13 +8,13 @@ from typing import Any
 from distad import tree
 from distad.compiler.codegen import Program, compile_jaxpr
 from distad.compiler.text import as_text
-from distad.control.call import call
 from distad.config import config
+from distad.control.call import call
 from distad.core.eager import EAGER, mesh_of
 from distad.core.jaxpr import Jaxpr, at_path, open_consts
+from distad.core.lift import as_value
 from distad.core.trace import current_trace
 from distad.core.value import typeof
-from distad.core.lift import as_value
 from distad.runtime import agreement
 from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType

@@ -5,7 +5,8 @@ from typing import Any
 
 from distad import tree
 from distad.control.conditional import while_loop
-from distad.control.loop import same_type, scan as scan_p, unstacked
+from distad.control.loop import same_type, unstacked
+from distad.control.loop import scan as scan_p
 from distad.core.jaxpr import open_consts
 from distad.core.lift import as_value, read
 from distad.core.value import Array, Value, is_scalar, typeof
@@ -70,7 +71,7 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
 
         lax.fori_loop(0, 3, lambda i, x: x * 2, 1.)
     """
-    lower, upper = (read(x) if isinstance(x, Array) and x.is_fully_replicated and x.block is not None else x for x in (lower, upper))
+    lower, upper = _known(lower), _known(upper)
     if isinstance(lower, Value) or isinstance(upper, Value):
         start, stop = _alike(as_value(lower, 'fori_loop'), as_value(upper, 'fori_loop'))
         return while_loop(lambda c: lt(c[0], c[1]), lambda c: (add(c[0], typeof(c[0]).dtype.type(1)), c[1], body_fun(c[0], c[2])),
@@ -78,6 +79,11 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
     start, stop = int(lower), int(upper)
     (_, out), _ = scan(lambda c, _: ((c[0] + 1, body_fun(*c)), None), (start, init_val), None, length=max(stop - start, 0))
     return out
+
+
+def _known(bound: Any) -> Any:
+    """A bound that this code can read now."""
+    return read(bound) if isinstance(bound, Array) and bound.is_fully_replicated and bound.block is not None else bound
 
 
 def _alike(start: Value, stop: Value) -> tuple[Value, Value]:

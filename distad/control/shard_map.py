@@ -74,10 +74,10 @@ class _Call:
         if not self.manual:
             raise ValueError(f"shard_map: no axis is left to be mapped over; {sorted(taken)} are manual already")
         if self.outer.auto_axes:
-            raise ValueError(f"shard_map: the mesh {self.outer} has Auto axes, of which nothing is tracked: either they are those of "
-                             "a map with check_vma=False around this one, or make the mesh with Explicit axes, the default")
+            raise ValueError(f"shard_map: the mesh {self.outer} has Auto axes, of which nothing is tracked: either they are "
+                             "those of a map with check_vma=False around this one, or make the mesh with Explicit axes, the default")
         kind = AxisType.Manual if check_vma else AxisType.Auto          # Auto: no states are tracked
-        self.inner = self.outer.with_types({a: kind for a in self.manual})
+        self.inner = self.outer.with_types(dict.fromkeys(self.manual, kind))
 
     def run(self, args: tuple):
         if isinstance(self.given, Mesh) and get_mesh().empty:
@@ -127,8 +127,8 @@ class _Call:
             return Array(t.update(mesh=self.outer), x.mesh, x.block)
         if t.mesh.empty:
             return _placed(as_value(x, 'shard_map'), self.outer)
-        raise ShardingTypeError(f"shard_map: the body uses a value of type {t} from outside, which it does not name itself. Pass it "
-                                "as an argument.")
+        raise ShardingTypeError(f"shard_map: the body uses a value of type {t} from outside, which it does not name itself. Pass "
+                                "it as an argument.")
 
     # ---- arguments
 
@@ -173,7 +173,7 @@ class _Call:
         t = x.type
         if len(spec.axes) > t.ndim:
             raise ValueError(f"shard_map: {spec!r} has more entries than {t} has dimensions")
-        array_sharding(self.outer.with_types({a: AxisType.Explicit for a in self.manual}), spec, t.shape)
+        array_sharding(self.outer.with_types(dict.fromkeys(self.manual, AxisType.Explicit)), spec, t.shape)
         if t.mesh.empty:
             x = _placed(x, self.outer)
             t = x.type

@@ -127,7 +127,7 @@ def current_path() -> str:
 
 def evaluate(jaxpr: Jaxpr, *args) -> list:
     """Run a program equation by equation under the current trace."""
-    env = {var: value for var, value in jaxpr.consts}
+    env = dict(jaxpr.consts)
     env.update(zip(jaxpr.ins, args, strict=True))
     trace = current_trace()
     for eqn in jaxpr.equations:

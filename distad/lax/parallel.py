@@ -12,7 +12,7 @@ import numpy as np
 
 from distad import tree
 from distad.core.lift import as_value
-from distad.core.value import Value, is_scalar, typeof
+from distad.core.value import Value, is_scalar
 from distad.lax.kind import kindly
 from distad.ops import casts, collectives
 from distad.ops.arithmetic import div

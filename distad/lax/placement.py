@@ -62,8 +62,8 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types:
         mesh = make_mesh((2, 2), ('X', 'Y'))      # under mpirun -n 4
     """
     if axis_types is not None and AxisType.Auto in axis_types:
-        raise NotImplementedError('make_mesh: distad has no Auto axes, on which a compiler would choose shardings. Leave axis_types out: '
-                                  'axes are Explicit, and the types of arrays say how they lie.')
+        raise NotImplementedError('make_mesh: distad has no Auto axes, on which a compiler would choose shardings. Leave '
+                                  'axis_types out: axes are Explicit, and the types of arrays say how they lie.')
     sizes = tuple(int(n) for n in axis_shapes)
     need = int(np.prod(sizes, dtype=int))
     have = globals()['devices']() if devices is None else list(devices)

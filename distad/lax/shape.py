@@ -188,7 +188,7 @@ def meeting_type(x: ArrayType, goal: ArrayType) -> ArrayType:
     """The type to bring `x` to, so that a reshape of blocks leads to `goal` or to where one more move leads there.
 
     Tried are the axes that the operand is split over, those that the result will be, what is common to both, and none; the
-    fewest messages count, then the fewest bytes.
+    fewest messages count, then the fewest bytes that a rank receives.
     """
     if not any(x.partitions) and not any(goal.partitions):
         return x
@@ -210,12 +210,18 @@ def meeting_type(x: ArrayType, goal: ArrayType) -> ArrayType:
     tried.append(x.update(partitions=meeting(x, sizes, of_goal), unreduced=goal.unreduced, reduced=goal.reduced,
                           kind=goal.kind))
 
-    def cost(via: ArrayType) -> tuple[int, int]:
+    def cost(via: ArrayType) -> tuple[int, float]:
         y = via.update(shape=sizes, partitions=reshaped(via, sizes))
         sent = (*moves.messages(moves.plan(x, via)), *moves.messages(moves.plan(y, goal)))
-        return len(sent), sum(s.bytes for s in sent)
+        return len(sent), sum(map(_received, sent))
 
     return min(tried, key=cost)
+
+
+def _received(step: moves.Step) -> float:
+    """The bytes that one rank gets from others: of all ranks' blocks, or of one part from each."""
+    n = step.operand.mesh.axis_size(step.axes)
+    return step.bytes * (n - 1) / {'all-gather': 1, 'all-reduce': n / 2}.get(step.kind, n)
 
 
 def collapse(operand, start_dimension: int, stop_dimension: int | None = None) -> Value:

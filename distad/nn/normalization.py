@@ -102,7 +102,7 @@ def logsumexp(a, axis: Axis = None, b=None, keepdims: bool = False, return_sign:
     Raises: ShardingTypeError for an unreduced array.
 
     >>> logsumexp(np.float32([1000, 1000]))
-    Array(1000.6931, dtype=float32)
+    Array(1000.6932, dtype=float32)
     """
     if b is None:
         x = inexact(a, 'logsumexp')

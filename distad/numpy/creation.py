@@ -378,7 +378,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
         jnp.indices((2, 3))                       # int32[2,2,3]
     """
     shape = shape_of('indices', dimensions)
-    dtype = np.int32 if dtype is None else dtype
+    dtype = np.int64 if dtype is None else dtype
     parts = tuple(lax_creation.broadcasted_iota(dtype, [n if d == i or not sparse else 1 for d, n in enumerate(shape)], i)
                   for i in range(len(shape)))
     if sparse:

@@ -24,7 +24,7 @@ class ScalarType:
             return value
         return convert_element_type(value, new_dtype=dtype, weak_type=False)
 
-    def __eq__(self, other: object):
+    def __eq__(self, other: object) -> bool:
         try:
             return self.dtype == np.dtype(other)
         except TypeError:

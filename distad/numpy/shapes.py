@@ -61,9 +61,10 @@ def transpose(a, axes: Sequence[int] | None = None) -> Value:
         jnp.transpose(jnp.ones((2, 3)))           # float32[3,2]
     """
     x = as_value(a, 'transpose')
-    if axes is not None and len(tuple(axes)) != x.ndim:
-        raise ValueError(f"transpose: axes {tuple(axes)} do not name each dimension of {x.type} once")
-    return lax_shape.transpose(x, tuple(range(x.ndim))[::-1] if axes is None else axes)
+    order = tuple(range(x.ndim))[::-1] if axes is None else dims_of('transpose', axes, x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError(f"transpose: axes {axes} do not name each dimension of {x.type} once")
+    return lax_shape.transpose(x, order)
 
 
 def permute_dims(a, /, axes: Sequence[int]) -> Value:

@@ -3,9 +3,8 @@
 import numpy as np
 
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels
-
 from distad.core.value import Zero
-from distad.ops.makers import NUMBER, check_dtype, elementwise_labels, broadcast_shape
+from distad.ops.makers import NUMBER, broadcast_shape, check_dtype, elementwise_labels
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE
 

@@ -18,7 +18,19 @@ from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
 from distad.ops.broadcast import LATER
-from distad.ops.casts import NAMES, UNTRACKED, Axes, changed, check_sum, manual_state, n_ary, n_ary_jvp, psum_invariant, pvary, sends
+from distad.ops.casts import (
+    NAMES,
+    UNTRACKED,
+    Axes,
+    changed,
+    check_sum,
+    manual_state,
+    n_ary,
+    n_ary_jvp,
+    psum_invariant,
+    pvary,
+    sends,
+)
 from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
 from distad.runtime import collectives, mpi

@@ -25,7 +25,7 @@ def _round_impl(x, *, out, rounding_method):
     if rounding_method == TO_NEAREST_EVEN:
         return np.rint(x)
     whole = np.trunc(x)
-    rest = np.where(np.isfinite(x), x - whole, whole * 0)       # exact, and twice it is too
+    rest = np.where(np.isfinite(x), x - whole, out.dtype.type(0))         # exact, and twice it is too
     return (whole + np.trunc(rest + rest)).astype(out.dtype, copy=False)
 
 
@@ -68,14 +68,17 @@ exponent = constant('exponent', ufunc(lambda x: np.frexp(x)[1]), REAL_FLOAT, res
 # ---- reduce_precision: a float rounded to fewer bits, in the same dtype
 
 def _reduce_precision_impl(x, *, out, exponent_bits, mantissa_bits):
-    """Round the mantissa to nearest even; what is beyond the largest exponent is infinite, below the smallest zero."""
+    """Round to nearest even; what is beyond the largest exponent becomes infinite.
+
+    Numbers below the smallest exponent become zero, or, where the dtype has no smaller one itself, lose bits one by one.
+    """
     wide = np.asarray(x, np.float64)
-    mantissa, power = np.frexp(wide)
-    y = np.ldexp(np.rint(np.ldexp(mantissa, mantissa_bits + 1)), power - mantissa_bits - 1)
     bias = 2 ** (exponent_bits - 1) - 1
+    last_bit = np.maximum(np.frexp(wide)[1] - 1, 1 - bias) - mantissa_bits
+    y = np.ldexp(np.rint(np.ldexp(wide, -last_bit)), last_bit)
     own = np.finfo(out.dtype) if out.dtype.kind == 'f' else np.finfo(np.float32)
     y = np.where(np.abs(y) >= np.ldexp(1.0, bias + 1), np.copysign(np.inf, wide), y)
-    if 2 - bias > np.log2(float(own.tiny)) + 1:                # the narrow format has fewer exponents: flush to zero
+    if 2.0 ** (1 - bias) > own.tiny:
         y = np.where(np.abs(y) < np.ldexp(1.0, 1 - bias), np.copysign(0.0, wide), y)
     return np.where(np.isfinite(wide), y, wide).astype(out.dtype)
 

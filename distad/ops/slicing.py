@@ -132,7 +132,6 @@ def _pad_impl(x, value, *, out, padding_config):
 
 
 def _pad_transpose(ct, x, value, *, padding_config):
-    n = typeof(x).ndim
     # zeros where negative padding cut off, then the slice of what was put in
     restored = tuple((max(-low, 0), max(-high, 0), 0) for low, high, _ in padding_config)
     whole = pad(ct, zero_scalar(typeof(ct)), padding_config=restored) if any(r != (0, 0, 0) for r in restored) else ct
@@ -142,8 +141,9 @@ def _pad_transpose(ct, x, value, *, padding_config):
     inside = slice_p(whole, start_indices=starts, limit_indices=limits, strides=steps)
     ct_value = None
     if value.__class__ is Linear:
-        every = tuple(range(n))
-        ct_value = sub(reduce_sum(ct, axes=every), reduce_sum(inside, axes=every))
+        # the difference is taken before the sum, where what is not padding cancels exactly
+        padding = sub(ct, pad(inside, zero_scalar(typeof(inside)), padding_config=padding_config))
+        ct_value = reduce_sum(padding, axes=tuple(range(typeof(ct).ndim)))
     return [inside if x.__class__ is Linear else None, ct_value]
 
 

@@ -1,9 +1,9 @@
 """stop_gradient: the identity whose tangent is zero."""
 
+from distad import tree
 from distad.core.lift import as_value
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import typeof
-from distad import tree
 from distad.ops.broadcast import LATER
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
