@@ -153,7 +153,7 @@ def _keep(seen: Observation, name: str, compute: Callable[[], list], want: Seque
         if not (got == t if name == 'value' else same_cotangent(got, t)):
             seen.faults.append(f'{name} of type {got}, not {t}')
         if part.shape != got.local_shape or part.dtype != got.dtype:
-            seen.faults.append(f'{name} of type {got} has a block {part.dtype}{list(part.shape)}')
+            seen.faults.append(f'{name} of type {got} has a block {ArrayType(part.shape, part.dtype)}')
 
 
 def _check_sent(case: Case, seen: Observation, when: str, sent: recorder.Count) -> None:

@@ -1,16 +1,21 @@
-"""Ops that run programs. The programs are made of strict ops, so they are typed on whatever types the operands have."""
+"""Ops that run programs. The programs are made of strict ops, and typed on whatever types the operands have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from distad.control.loop import unstacked
+from distad.control.map_primitive import inner_type
 from distad.core.value import Zero
 from distad.ops.arithmetic import add, mul, neg
 from distad.ops.broadcast import reduce_sum
+from distad.ops.casts import psum_invariant
+from distad.ops.compare import lt
 from distad.ops.elementary import cos, exp, sin
 from distad.transforms.stage import stage
-from distad.types.mesh import AbstractMesh
+from distad.types.mesh import AbstractMesh, AxisType, use_abstract_mesh
+from distad.types.spec import P
 from tests.laws.calls import Call, Elsewhere, M, N, Operand, Table, Types, call_on, f, i32
 
 
@@ -45,7 +50,8 @@ def sine_backward(residuals, cts):
 
 # ---- scan: (*constants, *carry, *slices) -> (*carry, *slices)
 
-def scanned(body: Callable[..., list], reference: Callable, consts: int, carry: int, *operands: Operand, reverse: bool = False) -> Call:
+def scanned(body: Callable[..., list], reference: Callable, consts: int, carry: int, *operands: Operand,
+            reverse: bool = False) -> Call:
     def params(types: Types, mesh: AbstractMesh):
         before = consts + carry
         inside = (*types[:before], *map(unstacked, types[before:]))
@@ -67,6 +73,59 @@ def horner_reference(a, c, xs, reverse=False):
     return [c, np.stack(ys[::-1] if reverse else ys)]
 
 
+# ---- cond: (index, *operands); while: (*constants of the condition, *constants of the body, *carry)
+
+def branched(branches: Sequence[Callable[..., list]], reference: Callable, *operands: Operand) -> Call:
+    def params(types: Types, mesh: AbstractMesh):
+        return [{'branches': tuple(stage(branch, types[1:]) for branch in branches)}]
+    return call_on(params, reference, i32(low=0, high=len(branches) - 1), *operands)
+
+
+def doubled_while(condition: Callable, body: Callable[..., list], reference: Callable, consts: tuple[int, int],
+                  *operands: Operand) -> Call:
+    def params(types: Types, mesh: AbstractMesh):
+        a, b = consts
+        return [{'cond_jaxpr': stage(condition, (*types[:a], *types[a + b:])), 'body_jaxpr': stage(body, types[a:]),
+                 'cond_consts': a, 'body_consts': b}]
+    return call_on(params, reference, *operands).but(transposes=False)
+
+
+def rounds(limit, factor, n, x):
+    while n < limit:
+        n, x = n + 1, x * factor + 1
+    return [n, x]
+
+
+# ---- shard_map
+
+def mapped(body: Callable[..., list], reference: Callable, *operands: Operand, communicates: bool = False) -> Call:
+    """A map over the first axis that is not manual yet, and over all of them. `body` is told them first. The results lie as the
+    first operand does, without the dimensions they lack."""
+    def params(types: Types, mesh: AbstractMesh):
+        free = [axis for axis in mesh.axis_names if axis not in mesh.manual_axes]
+        return [mapped_params(body, types, mesh, frozenset(axes)) for axes in dict.fromkeys((tuple(free[:1]), tuple(free)))]
+    return call_on(params, reference, *operands).but(communicates=communicates)
+
+
+def mapped_params(body: Callable[..., list], types: Types, outer: AbstractMesh, manual: frozenset[str]) -> dict:
+    inner = outer.with_types({axis: AxisType.Manual for axis in manual})
+    specs = tuple(P(*(tuple(a for a in axes if a in manual) for axes in t.partitions), unreduced=t.unreduced & manual,
+                    reduced=t.reduced & manual) for t in types)
+    with use_abstract_mesh(inner):
+        jaxpr = stage(partial(body, manual), [inner_type(t, spec, inner, manual) for t, spec in zip(types, specs)])
+    outs = tuple(P(*(tuple(a for a in axes if a in t.varying & manual) for axes in specs[0].axes[len(specs[0].axes) - t.ndim:]),
+                   unreduced=t.unreduced & manual, reduced=t.reduced & manual) for t in jaxpr.out_types)
+    return {'jaxpr': jaxpr, 'mesh': inner, 'outer_mesh': outer, 'manual': manual, 'in_specs': specs, 'out_specs': outs,
+            'check_vma': True}
+
+
+def summed(manual: frozenset[str], x) -> list:
+    """The sum over dimension 0, over the ranks too."""
+    axes = tuple(sorted(x.type.varying & manual))
+    y = reduce_sum(x, axes=(0,))
+    return psum_invariant(y, axes=axes) if axes else [y]
+
+
 TABLE: Table = {
     'jit': [program(product_and_sine, lambda x, y: [np.sin(x) * y, (np.sin(x) * y).sum(0), -y], f(M, N), f(M, N), name='f'),
             program(linear, lambda x, y: [x + 2 * y], f(N), f(N), name='g'),
@@ -80,4 +139,18 @@ TABLE: Table = {
              scanned(lambda c, x: [add(c, x), neg(x)], lambda c, xs: [c + xs.sum(0), -xs], 0, 1, f(M, N), f(3, M, N)),
              scanned(lambda n, x: [add(n, np.int32(2)), mul(x, x)], lambda n, xs: [n + 6, xs * xs], 0, 1, i32(), f(3, N)),
              scanned(lambda x: [reduce_sum(x, axes=(0,))], lambda xs: [xs.sum(1)], 0, 0, f(3, M, N))],
+    'cond': [branched([product_and_sine, lambda x, y: [add(x, y), reduce_sum(neg(x), axes=(0,)), y]],
+                      lambda i, x, y: [x + y, -x.sum(0), y] if i else [np.sin(x) * y, (np.sin(x) * y).sum(0), -y],
+                      f(M, N), f(M, N)),
+             branched([lambda x: [x], lambda x: [exp(x)], lambda x: [mul(x, x)]], lambda i, x: [[x, np.exp(x), x * x][i]], f(N))],
+    'while': [doubled_while(lambda limit, n, x: [lt(n, limit)],
+                            lambda factor, n, x: [add(n, np.int32(1)), add(mul(x, factor), np.float64(1))], rounds, (1, 1),
+                            i32(low=3, high=5), f(N), i32(low=0, high=1), f(N)),
+              doubled_while(lambda n, x: [lt(n, np.int32(3))], lambda n, x: [add(n, np.int32(1)), sin(x)],
+                            lambda n, x: [np.int32(3), np.sin(np.sin(np.sin(x)))], (0, 0), i32(low=0, high=0), f(M, N))],
+    'checkpoint': [program(product_and_sine, lambda x, y: [np.sin(x) * y, (np.sin(x) * y).sum(0), -y], f(M, N), f(M, N)),
+                   program(linear, lambda x, y: [x + 2 * y], f(N), f(N))],
+    'shard_map': [mapped(lambda _, x, y: [mul(sin(x), y), neg(y)], lambda x, y: [np.sin(x) * y, -y], f(M, N), f(M, N)),
+                  mapped(lambda _, x, y: linear(x, y), lambda x, y: [x + 2 * y], f(N), f(N)),
+                  mapped(summed, lambda x: [x.sum(0)], f(N), communicates=True)],
 }
