@@ -6,6 +6,8 @@ import collections
 import re
 from collections.abc import Iterable
 
+import pytest
+
 from tests.conformance.cases import Case, Placed
 from tests.conformance.judge import Verdict
 
@@ -18,6 +20,14 @@ def describe(case: Case, verdict: Verdict, every_problem: bool = False) -> str:
         return '\n'.join([head, *(f'      {problem}' for problem in verdict.problems)])
     more = f'  (+{len(verdict.problems) - 1} more)' if len(verdict.problems) > 1 else ''
     return f'{head}  {verdict.problems[0]}{more}'
+
+
+def fail_unless_all_pass(verdicts: Iterable[tuple[Case, Verdict]]) -> None:
+    """Fail the test that judged these cases, with a line for each case that is not as recorded."""
+    verdicts = list(verdicts)
+    failed = [describe(case, verdict) for case, verdict in verdicts if verdict.status == 'failed']
+    if failed:
+        pytest.fail('\n'.join([f'{len(failed)} of {len(verdicts)} cases differ from the record:', *failed]), pytrace=False)
 
 
 def causes(verdicts: Iterable[Verdict], most: int) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterable
 
 from tests.conformance.cases import Case, explicit, mesh_size
 
@@ -29,16 +30,13 @@ def selected(case: Case) -> bool:
     return case['group'] in GROUPS and not LATER.search(text)
 
 
-def chunks(size: int) -> dict[str, list[Case]]:
-    """The selected cases in chunks of one group and one size of mesh: 'unary on 2 devices, 0', ..."""
-    named: dict[str, list[Case]] = {}
-    for group in GROUPS:
-        cases = [case for case in explicit() if case['group'] == group and selected(case)]
-        for devices in sorted({mesh_size(case) for case in cases}):
-            here = [case for case in cases if mesh_size(case) == devices]
-            for start in range(0, len(here), size):
-                named[f'{group} on {devices}, {start // size}'] = here[start : start + size]
-    return named
+def chunks(cases: Iterable[Case], size: int) -> dict[str, list[Case]]:
+    """Cases in chunks of one group and one size of mesh: 'unary on 2 devices, 0', ..."""
+    by_group: dict[tuple[str, int], list[Case]] = {}
+    for case in cases:
+        by_group.setdefault((case['group'], mesh_size(case)), []).append(case)
+    return {f'{group} on {devices}, {start // size}': here[start : start + size]
+            for (group, devices), here in by_group.items() for start in range(0, len(here), size)}
 
 
 def sample(one_in: int) -> list[Case]:
