@@ -167,6 +167,11 @@ REASONS = (
         applies=ids('dtype-003'),
     ),
     Reason(
+        text="the exponent of frexp lies as its operand does, as in JAX's results; JAX's traced type forgets the split",
+        allows=('type',),
+        applies=ids('unary-253'),
+    ),
+    Reason(
         text='zeros_like with another shape has no sharding to keep; JAX keeps the reduced part alone',
         allows=('type',),
         applies=ids('creation-085'),
