@@ -13,7 +13,7 @@ import numpy as np
 from distad.core.lift import as_value
 from distad.core.primitive import Primitive
 from distad.core.value import Value, is_scalar, typeof
-from distad.lax.documentation import LINEAR, documented
+from distad.lax.documentation import LINEAR, NONLINEAR, documented
 from distad.lax.kind import kindly
 from distad.numpy.dtype_info import finfo
 from distad.numpy.logic import greater, less
@@ -42,11 +42,12 @@ def _float_function(name: str, primitive: Primitive, what: str, example: str = '
     return documented(f, name, what, gives="x's dtype (float32 for integers)", example=example)
 
 
-def _same_dtype(name: str, primitive: Primitive, what: str, unreduced: str | None = None) -> Callable[[ArrayLike], Value]:
+def _same_dtype(name: str, primitive: Primitive, what: str, unreduced: str = NONLINEAR,
+                example: str = '0.5') -> Callable[[ArrayLike], Value]:
     """A function that keeps the dtype, whatever it is."""
     def f(x: ArrayLike, /) -> Value:
         return primitive(as_value(x, name))
-    return documented(f, name, what, gives="x's dtype", **({'unreduced': unreduced} if unreduced else {}))
+    return documented(f, name, what, gives="x's dtype", unreduced=unreduced, example=example)
 
 
 def _whole_already(name: str, primitive: Primitive, what: str) -> Callable[[ArrayLike], Value]:
@@ -61,14 +62,13 @@ Binary = Callable[[ArrayLike, ArrayLike], Value]
 
 
 def _binary(name: str, primitive: Primitive, what: str, *, for_bool: Primitive | None = None, takes: str = 'any numbers',
-            unreduced: str | None = None, example: str = '2, 3') -> Binary:
+            unreduced: str = NONLINEAR, example: str = '2, 3') -> Binary:
     """A function of two operands in their common dtype, of bool perhaps another primitive."""
     def f(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         xs = operands(name, x1, x2)
         p = for_bool if for_bool is not None and typeof(xs[0]).dtype == bool else primitive
         return kindly(p, *xs)
-    return documented(f, name, what, operands='x1, x2', takes=takes, example=example,
-                      **({'unreduced': unreduced} if unreduced else {}))
+    return documented(f, name, what, operands='x1, x2', takes=takes, unreduced=unreduced, example=example)
 
 
 def _numeric(name: str, primitive: Primitive, what: str, *, takes: str = 'real numbers', example: str = '2, 3') -> Binary:
@@ -78,12 +78,12 @@ def _numeric(name: str, primitive: Primitive, what: str, *, takes: str = 'real n
     return documented(f, name, what, operands='x1, x2', takes=takes, example=example)
 
 
-def _float_binary(name: str, primitive: Primitive, what: str, unreduced: str | None = None) -> Binary:
+def _float_binary(name: str, primitive: Primitive, what: str, unreduced: str = NONLINEAR) -> Binary:
     """A function of two operands in their common float dtype."""
     def f(x1: ArrayLike, x2: ArrayLike, /) -> Value:
         return kindly(primitive, *inexact_operands(name, x1, x2))
-    return documented(f, name, what, operands='x1, x2', gives='their common float dtype', example='2.0, 3.0',
-                      **({'unreduced': unreduced} if unreduced else {}))
+    return documented(f, name, what, operands='x1, x2', gives='their common float dtype', unreduced=unreduced,
+                      example='2.0, 3.0')
 
 
 # ---- arithmetic
@@ -461,7 +461,7 @@ left_shift = bitwise_left_shift = _numeric('left_shift', bits.shift_left, 'x1 wi
 bitwise_and = _binary('bitwise_and', compare.and_, 'The bits that both have.', takes='integers or bool')
 bitwise_or = _binary('bitwise_or', compare.or_, 'The bits that either has.', takes='integers or bool')
 bitwise_xor = _binary('bitwise_xor', compare.xor, 'The bits that exactly one has.', takes='integers or bool')
-invert = bitwise_not = bitwise_invert = _same_dtype('invert', compare.not_, 'The other bits, of integers or bool.')
+invert = bitwise_not = bitwise_invert = _same_dtype('invert', compare.not_, 'The other bits, of integers or bool.', example='6')
 gcd = _binary('gcd', bits.gcd, 'The greatest common divisor.', takes='integers')
 lcm = _binary('lcm', bits.lcm, 'The least common multiple.', takes='integers')
 

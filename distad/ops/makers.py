@@ -13,10 +13,10 @@ from distad.types.inference import NONLINEAR, Linearity, Signature, show
 
 ANY = 'any'                  # every dtype but keys
 NUMBER = 'number'            # not bool
-FLOAT = 'float'              # floating or complex
+FLOAT = 'float or complex'
 REAL = 'real'                # not complex
 REAL_FLOAT = 'real float'
-INT = 'int'                  # integers and bool
+INT = 'integer or bool'
 INTEGER = 'integer'
 COMPLEX = 'complex'
 
@@ -31,7 +31,7 @@ def check_dtype(name: str, accepts: str, *types: ArrayType) -> None:
         raise TypeError(f"{name} requires arguments to have the same dtypes, got {show(types)}. Convert one with astype, or "
                         "use the function of distad.numpy, which promotes.")
     if not accepted(first, accepts):
-        raise TypeError(f"{name} does not accept dtype {dtypes.name(first)}, got {show(types)}. It accepts {accepts} types.")
+        raise TypeError(f"{name} does not accept dtype {dtypes.name(first)}, got {show(types)}. It accepts {accepts} dtypes.")
 
 
 def accepted(dtype: np.dtype, accepts: str) -> bool:
