@@ -201,8 +201,11 @@ def _axes_of_labels(sig: Signature, types: Sequence[ArrayType]) -> dict[Label, A
 
 
 def _split_axis(sig: Signature, types, axis: str, now: list[str], partitions, is_kept: bool) -> tuple[list[str], str]:
-    for t, state in zip(types, now, strict=True):
-        if state == 'U' and not is_literal(t):
+    has = [any(axis in axes for axes in parts) for parts in partitions]
+    # A label that is summed away leaves one operand's contribution unreduced. Those it is added to are summands too, then.
+    beside = () if is_kept else {i for group in sig.linearity.groups_of(len(types)) if any(has[i] for i in group) for i in group}
+    for i, (t, state) in enumerate(zip(types, now, strict=True)):
+        if state == 'U' and not is_literal(t) and not (i in beside and not has[i]):
             if sig.linearity.groups_of(len(types)) == ():
                 raise _nonlinear(sig, t, axis)
             raise ShardingTypeError(
@@ -211,7 +214,7 @@ def _split_axis(sig: Signature, types, axis: str, now: list[str], partitions, is
     if not is_kept and sig.reducer is None:
         raise ShardingTypeError(f"{sig.name} needs the whole of a dimension that is split over {axis}, got "
                                 f"{show(types)}. Gather it with reshard.")
-    need = ['S' if any(axis in axes for axes in parts) else 'R' for parts in partitions]
+    need = ['S' if here else 'U' if i in beside else 'R' for i, here in enumerate(has)]
     return need, 'S' if is_kept else 'U'
 
 

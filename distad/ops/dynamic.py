@@ -1,0 +1,92 @@
+"""dynamic_slice and dynamic_update_slice: windows whose corner is known only when they run. They are adjoint to one another.
+
+The corner is moved inside so that the window fits. A dimension that is taken whole may be split; others have to be whole.
+"""
+
+import numpy as np
+
+from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
+from distad.core.value import Linear, typeof
+from distad.ops.basic import zeros_of
+from distad.ops.broadcast import LATER
+from distad.types.array_type import ArrayType
+from distad.types.inference import LINEAR_IN_FIRST, Linearity, show
+
+Dims = tuple[int, ...]
+
+
+def _corner(starts, x: np.ndarray, sizes: Dims) -> list[int]:
+    return [min(max(int(s), 0), n - size) for s, n, size in zip(starts, x.shape, sizes, strict=True)]
+
+
+def _check(name: str, x: ArrayType, sizes: Dims, starts: tuple[ArrayType, ...]) -> None:
+    if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
+        raise TypeError(f"{name}: a window of sizes {sizes} does not fit in {x}")
+    if len(starts) != x.ndim or any(s.ndim or s.dtype.kind not in 'iu' for s in starts):
+        raise TypeError(f"{name} takes an integer of rank 0 for each dimension of {x}, got {show(starts)}")
+
+
+def _slice_labels(x: ArrayType, *starts: ArrayType, slice_sizes: Dims):
+    labels = [d if slice_sizes[d] == x.shape[d] else None for d in range(x.ndim)]
+    return signature('dynamic_slice', [labels, *([()] * len(starts))], [labels], linearity=LINEAR_IN_FIRST)
+
+
+def _slice_shape(x: ArrayType, *starts: ArrayType, slice_sizes: Dims):
+    _check('dynamic_slice', x, slice_sizes, starts)
+    return slice_sizes, x.dtype
+
+
+def _slice_impl(x, *starts, out, slice_sizes):
+    at = _corner(starts, x, out.shape)
+    return x[tuple(slice(a, a + n) for a, n in zip(at, out.shape, strict=True))]
+
+
+dynamic_slice = Primitive(
+    'dynamic_slice',
+    type=by_labels(_slice_labels, _slice_shape),
+    labels=_slice_labels,
+    impl=_slice_impl,
+    jvp=BY_LINEARITY,
+    transpose=lambda ct, x, *starts, slice_sizes: [dynamic_update_slice(zeros_of(x.type.dual()), ct, *starts),
+                                                   *([None] * len(starts))],
+    batch=LATER,
+    linearity=LINEAR_IN_FIRST)
+
+
+UPDATE = Linearity(groups=((0, 1),))
+
+
+def _update_labels(x: ArrayType, update: ArrayType, *starts: ArrayType):
+    labels = [d if update.shape[d] == x.shape[d] else None for d in range(x.ndim)]
+    return signature('dynamic_update_slice', [labels, labels, *([()] * len(starts))], [labels], linearity=UPDATE)
+
+
+def _update_shape(x: ArrayType, update: ArrayType, *starts: ArrayType):
+    if update.ndim != x.ndim or update.dtype != x.dtype:
+        raise TypeError(f"dynamic_update_slice takes an update of the rank and dtype of its operand, got {show((x, update))}")
+    _check('dynamic_update_slice', x, update.shape, starts)
+    return x.shape, x.dtype
+
+
+def _update_impl(x, update, *starts, out):
+    at = _corner(starts, x, update.shape)
+    y = np.array(x)
+    y[tuple(slice(a, a + n) for a, n in zip(at, update.shape, strict=True))] = update
+    return y
+
+
+def _update_transpose(ct, x, update, *starts):
+    u = typeof(update)
+    return [dynamic_update_slice(ct, zeros_of(u.dual()), *starts) if x.__class__ is Linear else None,
+            dynamic_slice(ct, *starts, slice_sizes=u.shape) if update.__class__ is Linear else None, *([None] * len(starts))]
+
+
+dynamic_update_slice = Primitive(
+    'dynamic_update_slice',
+    type=by_labels(_update_labels, _update_shape),
+    labels=_update_labels,
+    impl=_update_impl,
+    jvp=BY_LINEARITY,
+    transpose=_update_transpose,
+    batch=LATER,
+    linearity=UPDATE)

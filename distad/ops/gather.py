@@ -1,0 +1,242 @@
+"""gather and scatter: lookups in an array and their adjoints.
+
+A lookup contracts the dimension it picks from: it is the product with rows of the identity. So where that dimension is split, each
+rank looks up what it has, and the result is unreduced; nothing is gathered. The adjoint, scatter_add, adds each update on the
+rank whose row it is. Where the updates are split instead, each rank adds its own, and the result is unreduced again: that is
+the gradient of a table that every rank holds and the batch is split over. All of this follows from the labels below.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_labels, signature
+from distad.core.value import Linear, Zero, typeof
+from distad.ops.arithmetic import add, div, mul
+from distad.ops.basic import instantiated, zero_scalar, zeros_of
+from distad.ops.broadcast import LATER
+from distad.ops.cast import cast
+from distad.ops.compare import eq, select_n
+from distad.ops.convert import convert_element_type
+from distad.ops.shape import iota
+from distad.ops.windows import Dims, Part, Windows, beyond, put, take
+from distad.types.array_type import ArrayType
+from distad.types.inference import LINEAR_IN_FIRST, NONLINEAR, Linearity, Signature
+
+JOINT = Linearity(groups=((0, 2),))
+
+
+def _operand_labels(x: ArrayType, windows: Windows, sizes: Dims) -> list:
+    """A dimension that is picked from one by one is looked up in; one that is taken whole is there in the result."""
+    labels: list = []
+    for d in range(x.ndim):
+        if d in windows.operand_batching_dims:
+            labels.append(('shared', windows.operand_batching_dims.index(d)))
+        elif d in windows.start_index_map:
+            labels.append(('table', d) if sizes[d] == 1 else None)
+        else:
+            labels.append(('whole', d) if sizes[d] == x.shape[d] else None)
+    return labels
+
+
+def _index_labels(indices: ArrayType, windows: Windows, summed: bool = True) -> list:
+    return [*(('shared', windows.start_indices_batching_dims.index(j)) if j in windows.start_indices_batching_dims
+              else ('place', j) if summed else None for j in range(indices.ndim - 1)), None]
+
+
+def _window_labels(x: ArrayType, operand: list, index: list, windows: Windows) -> list:
+    """Labels of the result of a gather, which are those of the updates of a scatter."""
+    kept = iter(operand[d] if operand[d] and operand[d][0] == 'whole' else None for d in windows.window_dims(x.ndim))
+    batch = iter(index[:-1])
+    total = len(windows.offset_dims) + len(index) - 1
+    return [next(kept) if d in windows.offset_dims else next(batch) for d in range(total)]
+
+
+# ---- gather
+
+def _gather_labels(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str, fill) -> Signature:
+    operand, index = _operand_labels(x, windows, slice_sizes), _index_labels(indices, windows)
+    return signature('gather', [operand, index], [_window_labels(x, operand, index, windows)], linearity=LINEAR_IN_FIRST,
+                     reducer='sum')
+
+
+def _gather_shape(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str, fill):
+    _check(x, indices, windows, slice_sizes)
+    kept = iter(slice_sizes[d] for d in windows.window_dims(x.ndim))
+    batch = iter(indices.shape[:-1])
+    total = len(windows.offset_dims) + indices.ndim - 1
+    return tuple(next(kept) if d in windows.offset_dims else next(batch) for d in range(total)), x.dtype
+
+
+def _check(x: ArrayType, indices: ArrayType, windows: Windows, sizes: Dims) -> None:
+    if indices.dtype.kind not in 'iu' or not indices.ndim or indices.shape[-1] != len(windows.start_index_map):
+        raise TypeError(f"gather and scatter take integer indices [..., {len(windows.start_index_map)}], got {indices}")
+    if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
+        raise TypeError(f"gather: windows of sizes {sizes} do not fit in {x}")
+    if any(sizes[d] != 1 for d in (*windows.collapsed_slice_dims, *windows.operand_batching_dims)):
+        raise TypeError(f"gather: windows must have size 1 in the dimensions that go, {windows.collapsed_slice_dims}, got {sizes}")
+
+
+def _part(place: Place, t: ArrayType) -> Part:
+    out = place.out(t)
+    return Part(whole=t.shape, block=out.shape, starts=out.starts)
+
+
+def _gather_kernel(place: Place, ins, outs, params) -> Callable:
+    """Look up what this rank has. Of a split table the first rank also fills in for what no rank has."""
+    part = _part(place, ins[0])
+    windows, sizes, mode, fill = params['windows'], params['slice_sizes'], params['mode'], params['fill']
+    picked = windows.start_index_map
+    if all(part.block[d] == part.whole[d] for d in picked):
+        return lambda x, i: take(x, i, windows, sizes, part, mode, fill)
+    zero, n_dims = outs[0].dtype.type(0), len(outs[0].shape)
+    fills = mode == 'fill' and fill != zero and not any(part.starts[d] for d in picked)
+
+    def run(x, i):
+        y = take(x, i, windows, sizes, part, mode, zero)
+        if not fills:
+            return y
+        outside = beyond(i, windows, sizes, part)
+        return np.where(np.expand_dims(outside, [d for d in windows.offset_dims if d < n_dims]), fill, y)
+    return run
+
+
+def _gather_transpose(ct, x, indices, *, windows: Windows, slice_sizes: Dims, mode: str, fill):
+    return scatter_add(zeros_of(x.type.dual()), indices, ct, windows=windows, slice_sizes=slice_sizes, mode=mode)
+
+
+def _gather_jvp(primals, tangents, **params):
+    y = gather(*primals, **params)
+    t = tangents[0]
+    if t.__class__ is Zero:
+        return [y], [Zero(typeof(y).tangent())]
+    return [y], [gather(t, primals[1], **{**params, 'fill': typeof(t).dtype.type(0)})]
+
+
+gather = Primitive(
+    'gather',
+    type=by_labels(_gather_labels, _gather_shape),
+    labels=_gather_labels,
+    kernel=_gather_kernel,
+    jvp=_gather_jvp,
+    transpose=(_gather_transpose, None),
+    batch=LATER,
+    linearity=LINEAR_IN_FIRST)
+
+
+# ---- scatter: one op for each way to combine
+
+def _scatter(name: str, combine: np.ufunc | None, *, linearity: Linearity, summed: bool, jvp, transpose) -> Primitive:
+    def labels(x: ArrayType, indices: ArrayType, updates: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str):
+        operand, index = _operand_labels(x, windows, slice_sizes), _index_labels(indices, windows, summed)
+        return signature(name, [operand, index, _window_labels(x, operand, index, windows)], [operand], linearity=linearity,
+                         reducer='sum' if summed else None)
+
+    def shape(x: ArrayType, indices: ArrayType, updates: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str):
+        want, _ = _gather_shape(x, indices, windows=windows, slice_sizes=slice_sizes, mode=mode, fill=None)
+        if updates.shape != want or updates.dtype != x.dtype:
+            raise TypeError(f"{name}: updates of {x} at {indices} must have type {x.dtype.name}{list(want)}, got {updates}")
+        return x.shape, x.dtype
+
+    def kernel(place: Place, ins, outs, params) -> Callable:
+        part = _part(place, ins[0])
+        windows, sizes, mode = params['windows'], params['slice_sizes'], params['mode']
+        return lambda x, i, u: put(x, i, u, windows, sizes, part, mode, combine)
+
+    return Primitive(name, type=by_labels(labels, shape), labels=labels, kernel=kernel, jvp=jvp, transpose=transpose, batch=LATER,
+                     linearity=linearity)
+
+
+def _add_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
+    ct_updates = None
+    if updates.__class__ is Linear:
+        ct_updates = gather(ct, indices, windows=windows, slice_sizes=slice_sizes, mode=mode, fill=typeof(ct).dtype.type(0))
+    return [ct if x.__class__ is Linear else None, None, ct_updates]
+
+
+scatter_add = _scatter('scatter-add', np.add, linearity=JOINT, summed=True, jvp=BY_LINEARITY, transpose=_add_transpose)
+
+
+def _set_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
+    """What was overwritten gets nothing; of updates of one place the last one gets all."""
+    params = {'windows': windows, 'slice_sizes': slice_sizes, 'mode': mode}
+    t, u = typeof(ct), typeof(updates)
+    ct_updates = None
+    if updates.__class__ is Linear:
+        mine = _numbered(u.update(dtype=np.dtype(np.int32), unreduced=(), reduced=u.reduced | u.unreduced, kind='sum'))
+        board = zeros_of(x_like(typeof(x), typeof(mine)))
+        last = gather(scatter(board, indices, mine, **params), indices, **params, fill=np.int32(0))
+        mine_now = gather(ct, indices, **params, fill=t.dtype.type(0))
+        ct_updates = select_n(eq(last, mine), zero_scalar(typeof(mine_now)), mine_now)
+    ct_x = None
+    if x.__class__ is Linear:
+        ct_x = scatter(ct, indices, zeros_of(u.dual()), **params)
+    return [ct_x, None, ct_updates]
+
+
+def x_like(x: ArrayType, numbers: ArrayType) -> ArrayType:
+    """The operand's type for numbers that stand in its place: never unreduced, for they are compared."""
+    return x.update(dtype=numbers.dtype, unreduced=(), reduced=x.reduced | x.unreduced, kind='sum', weak_type=False)
+
+
+def _numbered(t: ArrayType):
+    """1, 2, 3, ... over all elements of a type."""
+    total = zeros_of(t)
+    stride = 1
+    for d in reversed(range(t.ndim)):
+        line = cast(iota(dtype=t.dtype, shape=t.shape, dimension=d, sharding=t.update(varying=()).sharding), t)
+        total = add(total, mul(line, t.dtype.type(stride)))
+        stride *= max(t.shape[d], 1)
+    return add(total, t.dtype.type(1))
+
+
+scatter = _scatter('scatter', None, linearity=JOINT, summed=False, jvp=BY_LINEARITY, transpose=_set_transpose)
+
+
+def _extremum_jvp(primals, tangents, **params):
+    """The winner's tangent; where several values are it, their mean."""
+    primitive = params.pop('_primitive')
+    x, indices, updates = primals
+    y = primitive(*primals, **params)
+    dtype = typeof(x).dtype
+    here = gather(y, indices, **params, fill=dtype.type(0))
+    x_wins = convert_element_type(eq(x, y), new_dtype=dtype, weak_type=False)
+    u_wins = convert_element_type(eq(updates, here), new_dtype=dtype, weak_type=False)
+    tx, tu = instantiated(tangents[0]), instantiated(tangents[2])
+    count = scatter_add(x_wins, indices, u_wins, **params)
+    return [y], [div(scatter_add(mul(tx, x_wins), indices, mul(tu, u_wins), **params), count)]
+
+
+def _extremum(name: str, combine: np.ufunc) -> Primitive:
+    made: list[Primitive] = []
+    made.append(_scatter(name, combine, linearity=NONLINEAR, summed=False, transpose=NoRule('it is not linear'),
+                         jvp=lambda primals, tangents, **params: _extremum_jvp(primals, tangents, **params, _primitive=made[0])))
+    return made[0]
+
+
+scatter_min = _extremum('scatter-min', np.minimum)
+scatter_max = _extremum('scatter-max', np.maximum)
+
+
+def _mul_jvp(primals, tangents, *, windows: Windows, slice_sizes: Dims, mode: str):
+    """Products with several updates of one place: the derivative for each is the product of all others with the operand."""
+    params = {'windows': windows, 'slice_sizes': slice_sizes, 'mode': mode}
+    x, indices, updates = primals
+    y = scatter_mul(x, indices, updates, **params)
+    dtype = typeof(x).dtype
+    total = None
+    if tangents[0].__class__ is not Zero:
+        total = scatter_mul(tangents[0], indices, updates, **params)
+    if tangents[2].__class__ is not Zero:
+        rest = div(gather(y, indices, **params, fill=dtype.type(0)), updates)
+        term = scatter_add(zeros_of(typeof(y)), indices, mul(tangents[2], rest), **params)
+        total = term if total is None else add(total, term)
+    return [y], [Zero(typeof(y).tangent()) if total is None else total]
+
+
+def _mul_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
+    return [scatter_mul(ct, indices, updates, windows=windows, slice_sizes=slice_sizes, mode=mode), None, None]
+
+
+scatter_mul = _scatter('scatter-mul', np.multiply, linearity=LINEAR_IN_FIRST, summed=False, jvp=_mul_jvp,
+                       transpose=_mul_transpose)
