@@ -9,6 +9,7 @@ from distad import tree
 from distad.control.branch import cond as cond_p
 from distad.control.branch import varying_axes
 from distad.control.loop import same_type
+from distad.control.repair import repair
 from distad.control.while_primitive import while_p
 from distad.core.jaxpr import Jaxpr, open_consts
 from distad.core.lift import as_value
@@ -17,7 +18,6 @@ from distad.ops.cast import cast
 from distad.ops.compare import ne
 from distad.ops.convert import convert_element_type
 from distad.transforms.stage import stage
-from distad.types.array_type import ArrayType
 
 
 def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any) -> Any:
@@ -94,17 +94,7 @@ def _check_outs(name: str, programs: list[Jaxpr]) -> None:
         for k, (a, b) in enumerate(zip(first, other.out_types, strict=True)):
             if not same_type(a, b):
                 raise TypeError(f"{name}: result {k} is {a} in branch 0 and {b} in branch {i}; the types must be equal. "
-                                f"{_mend(a, b)}")
-
-
-def _mend(a: ArrayType, b: ArrayType) -> str:
-    if a.shape != b.shape:
-        return 'Their shapes differ.'
-    if a.dtype != b.dtype:
-        return f"Convert one with astype({a.dtype.name!r})."
-    if a.varying != b.varying:
-        return f"Cast the other: pcast(x, {tuple(sorted(a.varying ^ b.varying))!r}, to='varying')."
-    return f"Bring one to the other with reshard(x, {a.spec!r})."
+                                + repair(a, 'the one of branch 0', b, f"the one of branch {i}"))
 
 
 def _with_all_consts(jaxpr: Jaxpr, consts: list[tuple], mine: int) -> Jaxpr:
@@ -148,10 +138,11 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     if any(a is not b for a, b in zip(carry, promoted, strict=True)):
         carry, types = promoted, [x.type for x in promoted]
         program = stage(body, types, program.name)
-    for x, got in zip(carry, program.out_types, strict=True):
+    paths = [tree.keystr(path) for path, _ in tree.flatten_with_path(init_val)[0]]
+    for path, x, got in zip(paths, carry, program.out_types, strict=True):
         if not same_type(got, x.type):
-            raise TypeError(f"while_loop: the carry enters a round as {x.type} and leaves it as {got}; the types must be equal. "
-                            f"{_mend(got, x.type)}")
+            raise TypeError(f"while_loop: the carry{path} enters a round as {x.type} and leaves it as {got}; the types must be "
+                            'equal. ' + repair(x.type, f"init{path}", got, f"carry{path}"))
     cond_jaxpr, cond_consts = open_consts(stage(test, types, getattr(cond_fun, '__name__', 'cond')))
     body_jaxpr, body_consts = open_consts(program)
     outs = while_p(*cond_consts, *body_consts, *carry, cond_jaxpr=cond_jaxpr, body_jaxpr=body_jaxpr,

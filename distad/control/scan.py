@@ -7,6 +7,7 @@ from distad import tree
 from distad.control.conditional import while_loop
 from distad.control.loop import same_type, unstacked
 from distad.control.loop import scan as scan_p
+from distad.control.repair import repair
 from distad.core.jaxpr import open_consts
 from distad.core.lift import as_value, read
 from distad.core.value import Array, Value, is_scalar, typeof
@@ -125,13 +126,4 @@ def _check_carry(init, carry, out_types) -> None:
         want = typeof(x)
         if not same_type(got, want):
             raise TypeError(f"scan: the carry{path} enters a round as {want} and leaves it as {got}; the types must be equal. "
-                            + _mend(path, want, got))
-
-
-def _mend(path: str, want: ArrayType, got: ArrayType) -> str:
-    if want.shape != got.shape:
-        return 'Its shape must not change.'
-    if want.dtype != got.dtype:
-        return f"Convert with astype({want.dtype.name!r}) at the end of the body, or start with {got.dtype.name}."
-    return (f"Start with a carry of the type it gets: reshard(init{path}, {got.spec!r}), or bring it back at the end of the "
-            f"body: reshard(carry{path}, {want.spec!r}).")
+                            + repair(want, f"init{path}", got, f"carry{path}"))

@@ -79,6 +79,12 @@ def known(x: Value) -> Array | None:
 
 
 def _scalar(x: Value, what: str, error: type[Exception]):
+    """The one element as a Python number, on which control flow of Python may depend: so it must be the same on all ranks."""
+    if x.type.varying:
+        over = ', '.join(sorted(x.type.varying))
+        raise error(f"{what} of a value of type {x.type}: it differs between the ranks along {over}, and Python that depends on it "
+                    "would do another thing on each of them. Choose with jnp.where or lax.cond, or make it the same on all "
+                    f"ranks first: lax.psum, pmax or pmin over {over}. To look at this rank's value, print it.")
     array = known(x)
     if array is None:
         raise error(f"{what} of a traced value of type {x.type}: its value is not known while the program is traced. Use "
@@ -155,7 +161,7 @@ Value.__setitem__ = _setitem
 Value.__hash__ = _unhashable
 Value.__repr__ = lambda self: _text(self, False)
 Value.__str__ = lambda self: _text(self, True)
-Value.__format__ = lambda self, spec: format(_item(self), spec) if spec else str(self)
+Value.__format__ = lambda self, spec: format(_array(self).item(), spec) if spec else str(self)
 Value.item = _item
 Value.tolist = lambda self: _array(self).tolist()
 Value.sharding = property(_sharding)
