@@ -13,8 +13,9 @@ from distad.core.jaxpr import open_consts
 from distad.core.lift import as_value
 from distad.core.trace import current_trace
 from distad.core.value import Array, Value, is_scalar, typeof
-from distad.errors import ShardingTypeError
+from distad.errors import DuplicateSpecError, ShardingTypeError
 from distad.ops.casts import pvary
+from distad.source import boundary
 from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType, axis_state
 from distad.types.mesh import AbstractMesh, AxisType, Mesh, get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
@@ -51,6 +52,7 @@ def shard_map(f: Callable | None = None, /, *, mesh: Mesh | AbstractMesh | None 
     if not isinstance(axis_names, (set, frozenset)):
         raise TypeError(f"shard_map: axis_names is a set of mesh axis names, got {axis_names!r}")
 
+    @boundary
     @functools.wraps(f)
     def mapped(*args):
         return _Call(f, mesh, in_specs, out_specs, frozenset(axis_names), check_vma).run(args)
@@ -75,7 +77,7 @@ class _Call:
             raise ValueError(f"shard_map: no axis is left to be mapped over; {sorted(taken)} are manual already")
         if self.outer.auto_axes:
             raise ValueError(f"shard_map: the mesh {self.outer} has Auto axes, of which nothing is tracked: either they are "
-                             "those of a map with check_vma=False around this one, or make the mesh with Explicit axes, the default")
+                             "those of a map with check_vma=False around this one, or make the mesh with Explicit axes.")
         kind = AxisType.Manual if check_vma else AxisType.Auto          # Auto: no states are tracked
         self.inner = self.outer.with_types(dict.fromkeys(self.manual, kind))
 
@@ -155,6 +157,8 @@ class _Call:
             if a not in self.manual:
                 raise ValueError(f"shard_map: {what} name {a!r}, which is not among the manual axes {sorted(self.manual)}. The "
                                  "types of arguments say how they lie over the other axes.")
+        if len(set(used)) < len(used):
+            raise DuplicateSpecError(f"shard_map: {what} {spec!r} name a mesh axis twice: an axis splits one dimension, once")
 
     def _inferred(self, t: ArrayType) -> P:
         if t.mesh.empty:
@@ -181,7 +185,7 @@ class _Call:
         have = tuple(tuple(a for a in axes if a in self.manual) for axes in t.partitions)
         leads = all(axes[:len(mine)] == mine for axes, mine in zip(t.partitions, have, strict=True))
         if (have != wanted or not leads or t.unreduced & self.manual != spec.unreduced or t.reduced & self.manual != spec.reduced):
-            raise ValueError(f"shard_map: an argument of type {t} does not lie as its spec {spec!r} says. The boundary moves no "
+            raise ValueError(f"shard_map: an argument of type {t} does not lie as in_specs say, {spec!r}. The boundary moves no "
                              f"data: bring it there with reshard(x, {spec!r}), or change the spec.")
         return x
 
@@ -208,7 +212,7 @@ class _Call:
             y = _placed(y, self.inner)
             t = y.type
         if len(spec.axes) > t.ndim:
-            raise ValueError(f"shard_map: the out_spec {spec!r} has more entries than the result {t} has dimensions. Give a "
+            raise ValueError(f"shard_map: out_specs {spec!r} have more entries than the result {t} has dimensions. Give a "
                              "scalar a dimension first, y[None], to tile it.")
         tiled = [a for axes in spec.axes for a in axes]
         if not self.check_vma:
@@ -221,22 +225,28 @@ class _Call:
             state = axis_state(t, a)
             want = 'V' if a in tiled else 'U' if a in spec.unreduced else 'R' if a in spec.reduced else 'N'
             if state != want:
-                raise ValueError(f"shard_map: a result of type {t} under the out_spec {spec!r}: {_claim(a, state, want)}")
+                raise ValueError(f"shard_map: out_specs {spec!r} for a result of type {t}: {_claim(a, state, want)}")
         if spec.unreduced and str(spec.unreduced_kind.name) != t.kind:
-            raise ValueError(f"shard_map: a result of type {t}, whose {t.kind} is still to come, under {spec!r}")
+            raise ValueError(f"shard_map: out_specs {spec!r} for a result of type {t}, whose {t.kind} is still to come")
         return y
 
 
 _WORDS = {'V': 'varies over', 'N': 'is the same on all ranks along', 'U': 'is unreduced over', 'R': 'is reduced over'}
-_MEND = {('V', 'N'): "psum, pmax or all_gather it (to='invarying'), or tile it with an out_spec that names the axis",
-         ('U', 'N'): 'psum it', ('U', 'V'): 'psum_scatter it', ('V', 'U'): "say pcast(y, axis, to='unreduced')",
-         ('R', 'N'): 'keep it out of the map, or use out_specs with reduced=', ('N', 'R'): "say pcast(y, axis, to='reduced')",
-         ('R', 'V'): "say pcast(y, axis, to='varying')"}
+# By what the value is and what the spec claims. What is the same everywhere is tiled for free, without a word.
+_MEND = {('V', 'N'): "sum it with psum(y, {axis!r}), gather it with all_gather(y, {axis!r}, to='invarying'), or tile it: name "
+                     '{axis} in its spec', ('V', 'U'): "pcast(y, {axis!r}, to='unreduced')",
+         ('V', 'R'): "gather it with all_gather(y, {axis!r}, to='reduced'), or sum it and then pcast(y, {axis!r}, to='reduced')",
+         ('U', 'N'): 'psum(y, {axis!r})', ('U', 'V'): 'psum_scatter(y, {axis!r})',
+         ('U', 'R'): "psum(y, {axis!r}) and then pcast(y, {axis!r}, to='reduced')",
+         ('N', 'U'): 'let its spec not name {axis}, and reshard what the map returns',
+         ('N', 'R'): "pcast(y, {axis!r}, to='reduced')", ('R', 'N'): 'say reduced={{{axis!r}}} in its spec',
+         ('R', 'V'): "pcast(y, {axis!r}, to='varying')",
+         ('R', 'U'): 'say reduced={{{axis!r}}} in its spec, and reshard what the map returns'}
 
 
 def _claim(axis: str, state: str, want: str) -> str:
-    mend = _MEND.get((state, want), 'bring it to the state the spec claims')
-    return f"the value {_WORDS[state]} {axis}, the spec claims that it {_WORDS[want]} {axis}. To mend it, {mend}."
+    return (f"the value {_WORDS[state]} {axis}, the spec claims that it {_WORDS[want]} {axis}. To mend it: "
+            f"{_MEND[state, want].format(axis=axis)}.")
 
 
 def _placed(x, mesh: AbstractMesh):
