@@ -12,15 +12,16 @@ result, or not at all; of all these ways the one with the fewest messages is tak
 then the one that sends least.
 """
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 from distad.core.lift import as_value
 from distad.core.value import typeof
 from distad.lax.kind import kindly, named, placed, settle
 from distad.lax.ways import cheapest, refuse_choice
 from distad.ops.cast import cast
-from distad.ops.contraction import DimensionNumbers, dot_shape
 from distad.ops.contraction import dot_general as dot_p
+from distad.ops.contraction import dot_shape
+from distad.ops.gemm import DimensionNumbers
 from distad.ops.shape import transpose
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -107,36 +108,37 @@ def _canonical(numbers, x, y) -> DimensionNumbers:
 # ---- binding
 
 def contraction(name: str, x, y, dimension_numbers: DimensionNumbers, preferred_element_type, out_sharding: Sharding,
-                order: Sequence[int] | None = None, keep: bool = False):
-    """A dot whose result has its dimensions in another order: dimension i is number `order[i]` of dot_general's.
+                order: tuple[int, ...] | None = None, keep: bool = False):
+    """A dot whose result may have its dimensions in another order: dimension i is number `order[i]` of dot_general's.
 
     `name` is the function that the user called. With `keep` sums over ranks stay to come.
     """
     tx, ty = typeof(x), typeof(y)
     dtype = tx.dtype if preferred_element_type is None else dtypes.canonical(preferred_element_type)
     params = {'dimension_numbers': dimension_numbers, 'preferred_element_type': dtype}
-    shape, _ = dot_shape(tx, ty, **params)
-    same = tuple(range(len(shape)))
-    order = same if order is None else tuple(order)
     if out_sharding is None:
         if not keep:
             refuse_choice(name, tx, ty, dimension_numbers, dtype, order)
         z = kindly(dot_p, x, y, mixed='N', **params)
         z = z if keep else settle(z, x, y)
     else:
-        target = _wanted(name, tx, ty, shape, dtype, out_sharding, order)
+        sharding = named(out_sharding, common_mesh(name, (tx, ty)))
+        target = _wanted(name, tx, ty, dimension_numbers, dtype, sharding, order)
         way = cheapest(tx, ty, dimension_numbers, target)
         z = dot_p(placed(x, way.x), placed(y, way.y), **params)
         z = cast(z, target.update(weak_type=typeof(z).weak_type))
-    return z if order == same else transpose(z, permutation=order)
+    return z if order is None else transpose(z, permutation=order)
 
 
-def _wanted(name: str, x: ArrayType, y: ArrayType, shape, dtype, out_sharding: Sharding, order) -> ArrayType:
+@lru_cache(maxsize=4096)
+def _wanted(name: str, x: ArrayType, y: ArrayType, dimension_numbers: DimensionNumbers, dtype, sharding: NamedSharding,
+            order: tuple[int, ...] | None) -> ArrayType:
     """The type that the user wants the result in, its dimensions in the order of dot_general."""
-    sharding = named(out_sharding, common_mesh(name, (x, y)))
     if sharding.spec.unreduced and sharding.spec.unreduced_kind.name != 'sum':
         raise ValueError(f"{name} adds up: its result can be unreduced of kind sum, got out_sharding={sharding.spec}")
+    shape, _ = dot_shape(x, y, dimension_numbers=dimension_numbers, preferred_element_type=dtype)
+    order = range(len(shape)) if order is None else order
     t = ArrayType([shape[d] for d in order], dtype, sharding=sharding)
-    back = sorted(range(len(order)), key=order.__getitem__)
+    back = sorted(range(len(shape)), key=order.__getitem__)
     return t.update(shape=shape, partitions=tuple(t.partitions[d] for d in back), reduced=frozenset(),
                     varying=x.varying | y.varying)

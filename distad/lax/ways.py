@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import product
 
 from distad.errors import ShardingTypeError
-from distad.ops.contraction import DimensionNumbers, dot_labels, dot_shape
+from distad.ops.contraction import dot_labels, dot_shape
+from distad.ops.gemm import DimensionNumbers
 from distad.runtime import moves
 from distad.runtime.moves import Step
 from distad.types.array_type import ArrayType
@@ -98,7 +99,7 @@ def _explicit(t: ArrayType) -> ArrayType:
 
 @lru_cache(maxsize=4096)
 def refuse_choice(name: str, x: ArrayType, y: ArrayType, dimension_numbers: DimensionNumbers, dtype,
-                  order: tuple[int, ...]) -> None:
+                  order: tuple[int, ...] | None) -> None:
     """Raise ShardingTypeError where both operands are split along a contracted dimension: list the answers and their price."""
     pairs = [(x.partitions[i], y.partitions[j]) for i, j in zip(*dimension_numbers[0], strict=True)]
     both = [(p, q) for p, q in pairs if p and q]
@@ -119,6 +120,7 @@ def _answers(x: ArrayType, y: ArrayType, dimension_numbers, dtype, order, both) 
     kept = dict(zip((*sig.ins[0], *sig.ins[1]), (*x.partitions, *y.partitions), strict=True))
     summed = {name for p, q in both for name in (*p, *q)}
     shape, _ = dot_shape(x, y, **params)
+    order = range(len(shape)) if order is None else order
     mesh = common_mesh('dot_general', (x, y))
     used: set[str] = set()
     base: list[Axes] = []

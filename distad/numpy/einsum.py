@@ -14,7 +14,7 @@ from distad.core.value import Value, typeof
 from distad.lax.contraction import Sharding
 from distad.lax.kind import kindly, named, with_sharding
 from distad.lax.reduction import reduce_sum
-from distad.numpy.linear import pair, without_ones
+from distad.numpy.linear import contracted, layout
 from distad.numpy.promotion import converted, promoted
 from distad.ops.basic import zero_scalar
 from distad.ops.cast import cast
@@ -128,20 +128,23 @@ def _two(a: Factor, b: Factor, kept: str, output: str | None, preferred, out_sha
     (x, xl, x_made), (y, yl, y_made) = a, b
     x, xl = _distinct(x, xl)
     y, yl = _distinct(y, yl)
-    x, y, xl, yl = without_ones(x, y, xl, yl)
-    x, xl = _summed(x, xl, kept + ''.join(yl))
-    y, yl = _summed(y, yl, kept + ''.join(xl))
+    sizes = [dict(zip(labels, v.shape, strict=True)) for v, labels in ((x, xl), (y, yl))]
+    x, xl = _summed(x, xl, kept, sizes[1])
+    y, yl = _summed(y, yl, kept, sizes[0])
     x, y = _reduced_beside(x, y) if x_made else x, _reduced_beside(y, x) if y_made else y
-    if output is not None:
-        return pair('einsum', x, xl, y, yl, output, preferred, out_sharding), output, True
-    output = [*(v for v in xl if v in yl and v in kept), *(v for v in xl if v not in yl), *(v for v in yl if v not in xl)]
-    return pair('einsum', x, xl, y, yl, output, preferred, keep=out_sharding is not None), ''.join(output), True
+    last = output is not None
+    if not last:
+        output = ''.join([*(v for v in xl if v in yl and v in kept), *(v for v in xl if v not in yl),
+                          *(v for v in yl if v not in xl)])
+    made = layout(x.shape, tuple(xl), y.shape, tuple(yl), tuple(output))
+    keep = out_sharding is not None and not last
+    return contracted('einsum', x, y, made, preferred, out_sharding if last else None, keep), output, True
 
 
-def _summed(x, labels: Sequence[str], needed: str):
-    """An operand without the labels that nothing else needs."""
-    gone = tuple(d for d, v in enumerate(labels) if v not in needed)
-    return (reduce_sum(x, gone), [v for v in labels if v in needed]) if gone else (x, list(labels))
+def _summed(x, labels: Sequence[str], kept: str, other: dict[str, int]):
+    """An operand without the labels that only it has (or has longer than 1), and that are not kept."""
+    gone = tuple(d for d, v in enumerate(labels) if v not in kept and other.get(v, 1) == 1)
+    return (reduce_sum(x, gone), [v for d, v in enumerate(labels) if d not in gone]) if gone else (x, labels)
 
 
 def _distinct(x, labels: Sequence[str]):

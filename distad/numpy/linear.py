@@ -6,6 +6,8 @@ operands or a better one.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from distad.core.lift import as_value
 from distad.core.value import typeof
@@ -16,53 +18,70 @@ from distad.numpy.promotion import operands, promoted
 from distad.ops import arithmetic
 from distad.ops.broadcast import expand_dims
 from distad.ops.complex import conj
+from distad.ops.gemm import DimensionNumbers
 from distad.ops.reshape import reshape
-from distad.ops.shape import squeeze
+from distad.ops.shape import squeeze, transpose
+from distad.types.array_type import ArrayType
 from distad.types.inference import show
 
 __all__ = ['dot', 'inner', 'kron', 'matmul', 'matvec', 'outer', 'tensordot', 'vdot', 'vecdot', 'vecmat']
 
 
-def pair(name: str, x, xl: Sequence, y, yl: Sequence, out: Sequence, preferred=None, out_sharding: Sharding = None,
-         keep: bool = False):
-    """Contract two arrays whose dimensions are labelled, each label once; a label in both and not in `out` is summed over.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a product of labelled dimensions is a dot_general.
 
-    With `keep` sums over ranks stay to come.
+    Dimensions of size 1 that leave first (the other operand has them longer, and they repeat without a copy), the dimension
+    numbers, and the order of the result's dimensions (None if they stand right).
     """
-    xl, yl, out = list(xl), list(yl), list(out)
+
+    ones: tuple[tuple[int, ...], tuple[int, ...]]
+    numbers: DimensionNumbers
+    order: tuple[int, ...] | None
+
+
+@lru_cache(maxsize=4096)
+def layout(x: tuple[int, ...], xl: tuple, y: tuple[int, ...], yl: tuple, out: tuple) -> Layout:
+    """The layout for shapes x and y with labels xl and yl. A label in both and not in `out` is summed over."""
+    long = {v for shape, labels in ((x, xl), (y, yl)) for v, n in zip(labels, shape, strict=True) if n != 1}
+    gone = {v for v in xl if v in yl and v in long and 1 in (x[xl.index(v)], y[yl.index(v)])}
+    ones = tuple(tuple(d for d, v in enumerate(labels) if v in gone and shape[d] == 1) for shape, labels in ((x, xl), (y, yl)))
+    xl, yl = ([v for d, v in enumerate(labels) if d not in dims] for labels, dims in zip((xl, yl), ones, strict=True))
     both = [v for v in xl if v in yl]
-    summed, batch = [v for v in both if v not in out], [v for v in both if v in out]
-    dims = tuple(tuple(tuple(labels.index(v) for v in group) for labels in (xl, yl)) for group in (summed, batch))
-    have = [*batch, *(v for v in xl if v not in both), *(v for v in yl if v not in both)]
-    return contraction(name, x, y, dims, preferred, out_sharding, tuple(have.index(v) for v in out), keep)
+    groups = [v for v in both if v not in out], [v for v in both if v in out]
+    numbers = tuple(tuple(tuple(labels.index(v) for v in group) for labels in (xl, yl)) for group in groups)
+    have = [*groups[1], *(v for v in xl if v not in both), *(v for v in yl if v not in both)]
+    order = tuple(have.index(v) for v in out)
+    return Layout(ones, numbers, None if order == tuple(range(len(order))) else order)
 
 
-def without_ones(x, y, xl: Sequence, yl: Sequence):
-    """The arrays and their labels without dimensions of size 1 that the other has longer: they repeat without a copy."""
-    long = {v for t, labels in ((x, xl), (y, yl)) for v, n in zip(labels, typeof(t).shape, strict=True) if n != 1}
-    done = []
-    for t, labels in ((x, xl), (y, yl)):
-        ones = tuple(d for d, v in enumerate(labels) if typeof(t).shape[d] == 1 and v in long and v in xl and v in yl)
-        done.append((squeeze(t, dimensions=ones) if ones else t, [v for d, v in enumerate(labels) if d not in ones]))
-    (x, xl), (y, yl) = done
-    return x, y, xl, yl
+def contracted(name: str, x, y, made: Layout, preferred=None, out_sharding: Sharding = None, keep: bool = False):
+    """The product of two arrays of one dtype. With `keep` sums over ranks stay to come."""
+    x, y = (squeeze(v, dimensions=ones) if ones else v for v, ones in zip((x, y), made.ones, strict=True))
+    return contraction(name, x, y, made.numbers, preferred, out_sharding, made.order, keep)
 
 
-def _vectorized(name: str, x, x_core: Sequence[str], y, y_core: Sequence[str], out_core: Sequence[str], preferred=None,
-                out_sharding: Sharding = None):
-    """A product of vectors and matrices in the last dimensions of two arrays; those before broadcast."""
-    for v, core in ((x, x_core), (y, y_core)):
-        if v.ndim < len(core):
-            raise ValueError(f"{name}: an operand must have {len(core)} dimensions or more, got {show((typeof(x), typeof(y)))}")
-    xl = [*range(len(x_core) - x.ndim, 0), *x_core]
-    yl = [*range(len(y_core) - y.ndim, 0), *y_core]
-    batch = range(min(len(x_core) - x.ndim, len(y_core) - y.ndim), 0)
-    for label in {*xl} & {*yl}:
-        m, n = x.shape[xl.index(label)], y.shape[yl.index(label)]
-        if m != n and (label in x_core or 1 not in (m, n)):
-            raise TypeError(f"{name}: dimensions of sizes {m} and {n} do not go together, got {show((typeof(x), typeof(y)))}")
-    x, y, xl, yl = without_ones(x, y, xl, yl)
-    return pair(name, x, xl, y, yl, [*batch, *out_core], preferred, out_sharding)
+@lru_cache(maxsize=4096)
+def _vector_layout(name: str, x: ArrayType, y: ArrayType, form: str) -> Layout:
+    """The layout of a product in the last dimensions, named in `form` as in 'mk,kn->mn'; those before broadcast."""
+    inputs, core = form.split('->')
+    cores = inputs.split(',')
+    if any(t.ndim < len(letters) for t, letters in zip((x, y), cores, strict=True)):
+        raise ValueError(f"{name}: the operands must have {' and '.join(str(len(c)) for c in cores)} dimensions or more, got "
+                         f"{show((x, y))}")
+    xl, yl = ((*range(len(c) - t.ndim, 0), *c) for t, c in zip((x, y), cores, strict=True))
+    sizes: dict = {}
+    for v, n in (*zip(xl, x.shape, strict=True), *zip(yl, y.shape, strict=True)):
+        m = sizes.setdefault(v, n)
+        if m != n and (isinstance(v, str) or 1 not in (m, n)):
+            raise TypeError(f"{name}: dimensions of sizes {m} and {n} do not go together, got {show((x, y))}")
+    batch = sorted({v for v in (*xl, *yl) if not isinstance(v, str)})
+    return layout(x.shape, xl, y.shape, yl, (*batch, *core))
+
+
+def _vectorized(name: str, x, y, form: str, preferred=None, out_sharding: Sharding = None):
+    """A product of vectors and matrices in the last dimensions of two arrays."""
+    return contracted(name, x, y, _vector_layout(name, typeof(x), typeof(y), form), preferred, out_sharding)
 
 
 def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding: Sharding = None):
@@ -85,8 +104,8 @@ def matmul(a, b, *, precision=None, preferred_element_type=None, out_sharding: S
     if not (typeof(x).ndim and typeof(y).ndim):
         raise ValueError(f"matmul takes arrays with one dimension or more, got {show((typeof(x), typeof(y)))}. Multiply by a "
                          "number with *.")
-    m, n = ['m'] * (x.ndim > 1), ['n'] * (y.ndim > 1)
-    return _vectorized('matmul', x, [*m, 'k'], y, ['k', *n], [*m, *n], preferred_element_type, out_sharding)
+    m, n = 'm' * (x.ndim > 1), 'n' * (y.ndim > 1)
+    return _vectorized('matmul', x, y, f"{m}k,k{n}->{m}{n}", preferred_element_type, out_sharding)
 
 
 def dot(a, b, *, precision=None, preferred_element_type=None, out_sharding: Sharding = None):
@@ -183,15 +202,10 @@ def vecdot(x1, x2, /, *, axis: int = -1, precision=None, preferred_element_type=
     Array([3., 3.], dtype=float32)
     """
     x, y = promoted('vecdot', x1, x2)
-    labels = []
-    for v in (x, y):
-        d = dim_of('vecdot', axis, v.ndim)
-        rest = list(range(1 - v.ndim, 0))
-        labels.append([*rest[:d], 'k', *rest[d:]])
-    if x.shape[labels[0].index('k')] != y.shape[labels[1].index('k')]:
-        raise TypeError(f"vecdot: the dimensions that go must have one size, got {show((typeof(x), typeof(y)))}")
-    x, y, xl, yl = without_ones(_conj(x), y, *labels)
-    return pair('vecdot', x, xl, y, yl, range(1 - max(len(labels[0]), len(labels[1])), 0), preferred_element_type)
+    dims = [dim_of('vecdot', axis, v.ndim) for v in (x, y)]
+    x, y = (v if d == v.ndim - 1 else transpose(v, permutation=(*range(d), *range(d + 1, v.ndim), d))
+            for v, d in zip((x, y), dims, strict=True))
+    return _vectorized('vecdot', _conj(x), y, 'k,k->', preferred_element_type)
 
 
 def matvec(x1, x2, /):
@@ -205,7 +219,7 @@ def matvec(x1, x2, /):
     Array([3., 3.], dtype=float32)
     """
     x, y = promoted('matvec', x1, x2)
-    return _vectorized('matvec', x, ['m', 'k'], y, ['k'], ['m'])
+    return _vectorized('matvec', x, y, 'mk,k->m')
 
 
 def vecmat(x1, x2, /):
@@ -219,7 +233,7 @@ def vecmat(x1, x2, /):
     Array([2., 2., 2.], dtype=float32)
     """
     x, y = promoted('vecmat', x1, x2)
-    return _vectorized('vecmat', _conj(x), ['k'], y, ['k', 'n'], ['n'])
+    return _vectorized('vecmat', _conj(x), y, 'k,kn->n')
 
 
 def outer(a, b, out: None = None):

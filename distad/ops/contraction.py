@@ -4,25 +4,19 @@ A contracted dimension that both operands hold split stays unsummed between the 
 operand contracts with a reduced one. Nothing of this is written here: it follows from the labels.
 """
 
-import math
-
 import numpy as np
 
-from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
+from distad.core.primitive import BY_LINEARITY, Place, Primitive, by_labels, signature
 from distad.core.value import typeof
 from distad.ops.broadcast import LATER
 from distad.ops.convert import convert_element_type
+from distad.ops.gemm import DimensionNumbers, product
 from distad.ops.makers import ANY, check_dtype
 from distad.ops.shape import transpose
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import BILINEAR, Signature, show
 
-# ((contracting of x, contracting of y), (batch of x, batch of y))
-DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
-
-
-# ---- type
 
 def dot_labels(x: ArrayType, y: ArrayType, *, dimension_numbers: DimensionNumbers,
                preferred_element_type: np.dtype | None) -> Signature:
@@ -54,58 +48,9 @@ def dot_shape(x: ArrayType, y: ArrayType, *, dimension_numbers: DimensionNumbers
     return tuple(size[label] for label in sig.outs[0]), dtype
 
 
-# ---- values
-
-def contract(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers, dtype: np.dtype) -> np.ndarray:
-    """The product of two blocks. Every form goes to the NumPy kernel that is fastest for it.
-
-    With free dimensions on a side it is a GEMM: batch dimensions in front, the others merged into rows, columns and one
-    sum. BLAS takes transposed and strided operands as they are; merging copies only where strides do not allow a view.
-    """
-    (cx, cy), (bx, by) = dimension_numbers
-    work = _work_dtype(x.dtype, dtype)
-    x, y = x.astype(work, copy=False), y.astype(work, copy=False)
-    fx = [d for d in range(x.ndim) if d not in cx and d not in bx]
-    fy = [d for d in range(y.ndim) if d not in cy and d not in by]
-    if not cx:
-        z = _outer(x.transpose([*bx, *fx]), y.transpose([*by, *fy]), len(fx), len(fy))
-    elif not fx and not fy:
-        z = _inner(x, y, dimension_numbers)
-    else:
-        batch, m, n = [x.shape[d] for d in bx], [x.shape[d] for d in fx], [y.shape[d] for d in fy]
-        k = math.prod(x.shape[d] for d in cx)
-        a = x.transpose([*bx, *fx, *cx]).reshape([*batch, math.prod(m), k])
-        b = y.transpose([*by, *cy, *fy]).reshape([*batch, k, math.prod(n)])
-        z = np.matmul(a, b).reshape([*batch, *m, *n])
-    return z.astype(dtype, copy=False)
-
-
-def _work_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
-    """The dtype to multiply in: half types in float32 (BLAS has no other), else what holds operand and result."""
-    if operand.itemsize == 2 and operand.kind in 'fV':
-        return np.dtype(np.float32)
-    return operand if operand == result else np.promote_types(operand, result)
-
-
-def _outer(x: np.ndarray, y: np.ndarray, free_x: int, free_y: int) -> np.ndarray:
-    """No sum at all: multiplying is several times faster than a GEMM with k = 1."""
-    batch = x.ndim - free_x
-    x = x.reshape(x.shape + (1,) * free_y)
-    y = y.reshape(y.shape[:batch] + (1,) * free_x + y.shape[batch:])
-    return np.asarray(np.multiply(x, y))
-
-
-def _inner(x: np.ndarray, y: np.ndarray, dimension_numbers: DimensionNumbers) -> np.ndarray:
-    """Only batch and sums: einsum makes one pass, where a batch of 1 x k times k x 1 products would take a call each."""
-    (cx, cy), (bx, by) = dimension_numbers
-    of_x = {d: k for k, d in enumerate((*bx, *cx))}
-    of_y = {d: k for k, d in enumerate((*by, *cy))}
-    return np.einsum(x, [of_x[d] for d in range(x.ndim)], y, [of_y[d] for d in range(y.ndim)], list(range(len(bx))))
-
-
-def _impl(x, y, *, out, dimension_numbers, preferred_element_type):
-    with np.errstate(all='ignore'):
-        return np.asarray(contract(x, y, dimension_numbers, out.dtype))
+def _kernel(place: Place, ins, outs, params):
+    (x, y), (z,) = map(place.out, ins), map(place.out, outs)
+    return product(x.shape, y.shape, params['dimension_numbers'], x.dtype, z.dtype)
 
 
 # ---- transpose
@@ -157,7 +102,7 @@ dot_general = Primitive(
     'dot_general',
     type=by_labels(dot_labels, dot_shape),
     labels=dot_labels,
-    impl=_impl,
+    kernel=_kernel,
     jvp=BY_LINEARITY,
     transpose=(_transpose_x, _transpose_y),
     batch=LATER,

@@ -11,7 +11,7 @@ import distad as jax
 import distad.numpy as jnp
 from distad import lax
 from distad.errors import ShardingTypeError
-from distad.ops.contraction import contract
+from distad.ops.gemm import product
 from tests.ops.arrays import counted, get, gradients, numbers, placements, put, some
 
 P = jax.P
@@ -60,7 +60,7 @@ def test_the_local_product(case, dtype):
     dtype = np.dtype(ml_dtypes.bfloat16 if dtype == 'bfloat16' else dtype)
     x, y = numbers(x_shape, 1).astype(dtype), numbers(y_shape, 2).astype(dtype)
     for a, b in ((x, y), (x.T.copy().T, y.T.copy().T), (np.repeat(x[..., None], 2, -1)[..., 1], y)):
-        z = contract(a, b, (contracting, batch), dtype)
+        z = product(a.shape, b.shape, (contracting, batch), dtype, dtype)(a, b)
         wide = np.float64 if dtype.itemsize == 2 else dtype
         want = by_einsum(x.astype(wide), y.astype(wide), contracting, batch)
         assert z.dtype == dtype and z.shape == want.shape
