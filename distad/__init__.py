@@ -42,6 +42,7 @@ from distad.lax.placement import (
     reshard,
 )
 from distad.numpy import methods as _methods
+from distad.source import bounded as _bounded
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_abstract_mesh, get_mesh, set_mesh
 from distad.types.sharding import NamedSharding
@@ -50,3 +51,5 @@ from distad.types.struct import ShapeDtypeStruct
 
 PartitionSpec = P
 __version__ = '0.1.0'
+
+_bounded(globals())

@@ -13,6 +13,8 @@ from distad.core.lift import as_value
 from distad.core.value import Zero, typeof
 from distad.ops.basic import instantiated
 from distad.ops.cast import cast
+from distad.runtime import moves
+from distad.source import boundary
 from distad.transforms.jvp import jvp_flat
 from distad.transforms.linearize import linearize_flat
 from distad.transforms.transpose import backward, same_cotangent
@@ -32,6 +34,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     """
     with_value = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
+    @boundary
     @wraps(fun)
     def gradient(*args, **kwargs):
         value, g = with_value(*args, **kwargs)
@@ -45,6 +48,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     """Value and gradient of a scalar function in one pass; with `has_aux` the value is a pair `(value, aux)`. See `grad`."""
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
+    @boundary
     @wraps(fun)
     def value_and_gradient(*args, **kwargs):
         if nums and max(i if i >= 0 else -1 - i for i in nums) >= len(args):
@@ -118,6 +122,7 @@ def vjp(fun: Callable, *primals, has_aux: bool = False) -> tuple:
     """
     out, linear = _linearized(fun, primals, has_aux)
 
+    @boundary
     def pull(ct):
         cts = linear.cotangents(ct)
         return tuple(tree.unflatten(linear.in_tree, cts))
@@ -224,6 +229,7 @@ def jvp(fun: Callable, primals: Sequence, tangents: Sequence, has_aux: bool = Fa
             continue
         t = as_value(t, 'jvp')
         t = t.astype(typeof(x).dtype) if typeof(t).weak_type and typeof(t).dtype != typeof(x).dtype else t
+        t = _freely(t, typeof(x).tangent())
         _check_tangent(typeof(t), typeof(x))
         ts.append(t)
     out_tree: list = []
@@ -233,6 +239,14 @@ def jvp(fun: Callable, primals: Sequence, tangents: Sequence, has_aux: bool = Fa
     result = (tree.unflatten(made, outs[:count]),
               tree.unflatten(made, [_zero(t.type) if t.__class__ is Zero else t for t in out_ts[:count]]))
     return result if aux is None else (*result, tree.unflatten(aux[1], outs[count:]))
+
+
+def _freely(t, want: ArrayType):
+    """A tangent in the state of its primal, where nothing has to be sent for that."""
+    have = typeof(t)
+    if have.shape != want.shape or have.dtype != want.dtype or have.mesh != want.mesh or have.varying != want.varying:
+        return t
+    return t if moves.messages(moves.plan(have, want)) or want.unreduced else cast(t, want)
 
 
 def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = ()) -> Callable:

@@ -1,13 +1,18 @@
 """Which line of the user's program is running: for error messages, records of collectives and equations."""
 
+import functools
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, TypeVar
 
 import optree
+
+F = TypeVar('F', bound=Callable[..., Any])
 
 # The library's own files, and those of the pytree library that calls back into it.
 _OURS = (str(Path(__file__).parent) + '/', str(Path(optree.__file__).parent) + '/', '<distad ')
@@ -44,13 +49,56 @@ def user_source() -> Source:
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+# ---- errors as their reader wants them
+
+def _full() -> bool:
+    return os.environ.get('DISTAD_TRACEBACK') == 'full'
+
+
+def boundary(f: F) -> F:
+    """A public function whose errors come without the library's own frames: only the program's lines are left.
+
+    The environment variable DISTAD_TRACEBACK=full keeps them all.
+    """
+    @functools.wraps(f)
+    def entered(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            if not _full():
+                error.__traceback__ = _visible(error.__traceback__)
+            raise
+    return entered
+
+
+def bounded(names: dict[str, Any]) -> None:
+    """Make every public function of a module's namespace a boundary: the last line of a module that only gathers names."""
+    for name, value in names.items():
+        if isinstance(value, FunctionType) and not name.startswith('_') and value is not bounded:
+            names[name] = boundary(value)
+
+
+def _visible(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the library's frames; the last one stays where there is no other."""
+    kept, last = [], None
+    while trace is not None:
+        last = trace
+        if not trace.tb_frame.f_code.co_filename.startswith(_OURS):
+            kept.append(trace)
+        trace = trace.tb_next
+    rest = None
+    for part in reversed(kept or [last] if last is not None else []):
+        rest = TracebackType(rest, part.tb_frame, part.tb_lasti, part.tb_lineno)
+    return rest
+
+
 def traceback_text(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
     """A traceback as its reader wants it: the lines of the program, without the library's own frames.
 
     The environment variable DISTAD_TRACEBACK=full shows all of them.
     """
     told = traceback.TracebackException(kind, value, trace)
-    hidden = 0 if os.environ.get('DISTAD_TRACEBACK') == 'full' else _hide(told)
+    hidden = 0 if _full() else _hide(told)
     text = ''.join(told.format())
     return text + (f"({hidden} frames of distad are not shown; DISTAD_TRACEBACK=full shows them)\n" if hidden else '')
 

@@ -45,7 +45,8 @@ def check_choice(name: str, predicate: ArrayType, programs: Iterable[Jaxpr], out
                 raise VaryingPredicateError(
                     f"{name}: the predicate {predicate} differs between ranks over {', '.join(sorted(axes & set(over)))}, and an "
                     f"{op} over {', '.join(over)} ({eqn.primitive.name} at {eqn.source}) stands where only some of them would "
-                    "come: it would wait for ever. Make the predicate the same on all ranks (psum, pmax), or move the collective out.")
+                    "come: it would wait for ever. Make the predicate the same on all ranks (psum, pmax), or move the collective "
+                    "out.")
     for t in outs:
         if axes - t.varying:
             raise VaryingPredicateError(

@@ -16,6 +16,7 @@ from distad.core.lift import as_value
 from distad.core.trace import current_trace
 from distad.core.value import typeof
 from distad.runtime import agreement
+from distad.source import boundary
 from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType
 from distad.types.mesh import Mesh, get_mesh
@@ -80,6 +81,7 @@ class Jitted:
         self.cache: dict = {}
         self.agreed: set[Traced] = set()
 
+    @boundary
     def __call__(self, *args, **kwargs):
         flat, traced = self._traced(args, kwargs)
         if current_trace() is EAGER and traced not in self.agreed:
@@ -91,6 +93,7 @@ class Jitted:
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
 
+    @boundary
     def trace(self, *args, **kwargs) -> Traced:
         """The program for arguments of these types (values or `ShapeDtypeStruct`s)."""
         return self._traced(args, kwargs)[1]

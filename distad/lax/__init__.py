@@ -14,3 +14,6 @@ from distad.lax.reduction import *  # noqa: F403
 from distad.lax.shape import *  # noqa: F403
 from distad.lax.slicing import *  # noqa: F403
 from distad.ops.stop import stop_gradient as stop_gradient
+from distad.source import bounded
+
+bounded(globals())

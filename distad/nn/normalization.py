@@ -11,9 +11,11 @@ import numpy as np
 from distad.control.custom import call_custom_jvp
 from distad.core.lift import as_value
 from distad.core.value import typeof
+from distad.lax.creation import numbered
 from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, named, with_sharding
 from distad.lax.reduction import reduce_max
+from distad.lax.shape import Sharding
 from distad.numpy.promotion import converted, inexact, inexact_operands, operands
 from distad.numpy.reductions import chosen, end, max, sum
 from distad.numpy.statistics import mean as mean_of
@@ -25,16 +27,16 @@ from distad.ops.complex import real
 from distad.ops.complex import sign as sign_p
 from distad.ops.makers import scalar
 from distad.ops.rounding import is_finite
-from distad.ops.shape import iota, squeeze
+from distad.ops.shape import squeeze
 from distad.ops.stop import stop_gradient
 from distad.types import dtypes
+from distad.types.array_type import ArrayType
 from distad.types.sharding import NamedSharding
 from distad.types.spec import P
 
 __all__ = ['log_softmax', 'logsumexp', 'one_hot', 'softmax', 'standardize']
 
 Axis = int | Sequence[int] | None
-Sharding = P | NamedSharding | None
 
 
 def _dims(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
@@ -141,7 +143,7 @@ def one_hot(x, num_classes: int, *, dtype=None, axis: int = -1, out_sharding: Sh
     x = as_value(x, 'one_hot')
     d = dim_of('one_hot', axis, x.ndim + 1)
     shape = tuple(num_classes if k == d else 1 for k in range(x.ndim + 1))
-    numbers = iota(dtype=x.dtype, shape=shape, dimension=d, sharding=_of_classes(x, d, out_sharding))
+    numbers = numbered(ArrayType(shape, x.dtype, sharding=_of_classes(x, d, out_sharding)), d)
     hot = kindly(eq, expand_dims(x, (d,)), numbers)
     return with_sharding(converted(hot, dtypes.canonical(np.float64 if dtype is None else dtype), False), out_sharding)
 

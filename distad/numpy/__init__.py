@@ -14,3 +14,6 @@ from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
 from distad.numpy.shapes import *  # noqa: F403
 from distad.numpy.statistics import *  # noqa: F403
+from distad.source import bounded
+
+bounded(globals())

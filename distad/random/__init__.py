@@ -17,6 +17,9 @@ from distad.random.continuous import exponential, gumbel, laplace, normal, trunc
 from distad.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
 from distad.random.selection import categorical, choice, permutation
 from distad.random.uniform import bernoulli, bits, rademacher, randint, uniform
+from distad.source import bounded
 
 __all__ = ['PRNGKey', 'bernoulli', 'bits', 'categorical', 'choice', 'exponential', 'fold_in', 'gumbel', 'key', 'key_data',
            'laplace', 'normal', 'permutation', 'rademacher', 'randint', 'split', 'truncated_normal', 'uniform', 'wrap_key_data']
+
+bounded(globals())
