@@ -1,7 +1,10 @@
 """What programs compute with: arrays and tracers are both a `Value` with a type."""
 
+from functools import lru_cache
+
 import numpy as np
 
+from distad.config import config
 from distad.errors import UnexpectedTracerError
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -80,13 +83,21 @@ def typeof(x) -> ArrayType:
     if t.__class__ is ArrayType:
         return t
     if isinstance(x, (bool, int, float, complex, np.generic)):
-        dtype, weak = dtypes.of_scalar(x)
-        return ArrayType((), dtype, weak_type=weak)
+        return _type_of_number(x.dtype if isinstance(x, np.generic) else x.__class__, config.enable_x64)
     if isinstance(x, np.ndarray):
         return ArrayType(x.shape, dtypes.canonical(x.dtype))
     if isinstance(x, ArrayType):
         return x
     raise TypeError(f"expected an array, got {x!r} of Python type {type(x).__name__}")
+
+
+@lru_cache(maxsize=256)
+def _type_of_number(kind: np.dtype | type, x64: bool) -> ArrayType:
+    """The type of numbers of a dtype, or of a Python class. It is asked for several times in every operation."""
+    if isinstance(kind, np.dtype):
+        return ArrayType((), dtypes.canonical(kind))
+    dtype, weak = dtypes.of_scalar(next(c for c in (bool, int, float, complex) if issubclass(kind, c))(0))
+    return ArrayType((), dtype, weak_type=weak)
 
 
 def is_scalar(x) -> bool:

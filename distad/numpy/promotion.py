@@ -1,7 +1,5 @@
 """What NumPy users expect before any arithmetic: one dtype, one rank."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from distad.core.lift import as_value
@@ -66,16 +64,16 @@ def inexact_operands(name: str, *xs) -> list:
     return same_rank(xs, name)
 
 
-def same_rank(xs: Sequence, name: str = '') -> list:
+def same_rank(xs: list, name: str = '') -> list:
     """Operands of one rank that broadcast: dimensions of size 1 are put in front. Rank 0 broadcasts by itself."""
-    shapes = {t.shape for t in map(typeof, xs)}
+    shapes = {t.shape for t in map(typeof, xs) if t.ndim}
     if len(shapes) > 1:
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
             raise ShapeError(f"{name or 'operands'}: shapes do not broadcast, got {show([typeof(x) for x in xs])}") from None
-    n = max((len(s) for s in shapes), default=0)
-    return [x if typeof(x).ndim in (0, n) else _in_front(x, n) for x in xs]
+    n = max(map(len, shapes), default=0)
+    return xs if all(len(s) == n for s in shapes) else [x if typeof(x).ndim in (0, n) else _in_front(x, n) for x in xs]
 
 
 def _in_front(x, n: int):
