@@ -130,7 +130,8 @@ def random_int(key: Value, shape: Shape, minval: Any, maxval: Any, dtype: np.dty
         if power:
             high = rem(random_uint(keys[0], width, shape, sharding), uint.type(count))
             drawn = rem(add(mul(high, uint.type(power)), drawn), uint.type(count))
-    return convert_element_type(drawn, new_dtype=dtype, weak_type=False) + low
+    drawn = convert_element_type(drawn, new_dtype=dtype, weak_type=False)
+    return drawn if is_scalar(low) and not low else drawn + low
 
 
 def _choices(minval: Any, maxval: Any, dtype: np.dtype, uint: np.dtype) -> tuple[Any, Any]:
