@@ -1,0 +1,1 @@
+"""Manual mode: shard_map and its boundary, casts, collectives, and what cannot deadlock."""
