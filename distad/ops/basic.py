@@ -19,7 +19,8 @@ zeros = Primitive(
     impl=_zeros_impl,
     jvp=(),
     transpose=NoRule('it has no operands'),
-    batch=NoRule('it has no operands'))
+    batch=NoRule('it has no operands'),
+    show=lambda params: {})                           # the type is that of the result
 
 
 def zeros_of(t: ArrayType):

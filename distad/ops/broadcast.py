@@ -54,6 +54,12 @@ def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
     return unbroadcast(ct, x.type, broadcast_dimensions)
 
 
+def _broadcast_shown(params: dict) -> dict:
+    """Shape and sharding stand in the result type."""
+    dims = params['broadcast_dimensions']
+    return {'broadcast_dimensions': dims} if dims else {}
+
+
 broadcast_in_dim = Primitive(
     'broadcast_in_dim',
     type=_broadcast_type,
@@ -62,7 +68,8 @@ broadcast_in_dim = Primitive(
     jvp=BY_LINEARITY,
     transpose=(_broadcast_transpose,),
     batch=LATER,
-    linearity=STRUCTURAL)
+    linearity=STRUCTURAL,
+    show=_broadcast_shown)
 
 
 def unbroadcast(ct, like: ArrayType, places: Dims | None = None):
