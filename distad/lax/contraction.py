@@ -17,6 +17,7 @@ from functools import lru_cache
 from distad.core.lift import as_value
 from distad.core.value import typeof
 from distad.lax.kind import kindly, named, placed, settle
+from distad.lax.shape import Sharding
 from distad.lax.ways import cheapest, refuse_choice
 from distad.ops.cast import cast
 from distad.ops.contraction import dot_general as dot_p
@@ -27,11 +28,9 @@ from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import common_mesh, show
 from distad.types.sharding import NamedSharding
-from distad.types.spec import P
 
 __all__ = ['batch_matmul', 'dot', 'dot_general']
 
-Sharding = P | NamedSharding | None
 
 
 def dot_general(lhs, rhs, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding: Sharding = None):

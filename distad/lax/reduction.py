@@ -15,25 +15,25 @@ from distad.core.lift import as_value
 from distad.core.primitive import Primitive
 from distad.core.value import is_scalar, typeof
 from distad.errors import ShardingTypeError
+from distad.lax.creation import numbered
 from distad.lax.dims import dims_of
 from distad.lax.kind import kindly, named, settle, whole_along
+from distad.lax.shape import Sharding
 from distad.ops import arithmetic
 from distad.ops import reduction as ops
-from distad.ops.broadcast import broadcast_in_dim
+from distad.ops.broadcast import broadcast_in_dim, expand_dims
 from distad.ops.broadcast import reduce_sum as sum_p
 from distad.ops.cast import cast
-from distad.ops.compare import and_, or_, xor
+from distad.ops.compare import and_, eq, or_, select_n, xor
 from distad.ops.reshape import reshape
 from distad.transforms.programs import stage_closed
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.sharding import NamedSharding
-from distad.types.spec import P
 
 __all__ = ['argmax', 'argmin', 'reduce', 'reduce_and', 'reduce_max', 'reduce_min', 'reduce_or', 'reduce_prod', 'reduce_sum',
            'reduce_xor']
 
-Sharding = P | NamedSharding | None
 
 
 # ---- sum
@@ -222,12 +222,12 @@ def argmax(operand, axis: int, index_dtype):
     Args:
       operand: [..., n@X, ...], any real type.
       axis: the dimension that goes. index_dtype: the integer type of the result.
-    Communication: one all-gather of the operand, where the dimension is split.
+    Communication: two all-gathers, of each rank's best and of where it is, if the dimension is split.
 
     >>> argmax(np.float32([[1, 2], [4, 3]]), 1, np.int32)
     Array([1, 0], dtype=int32)
     """
-    return _arg(ops.argmax, operand, axis, index_dtype)
+    return _arg(ops.argmax, ops.reduce_max, operand, axis, index_dtype)
 
 
 def argmin(operand, axis: int, index_dtype):
@@ -236,13 +236,31 @@ def argmin(operand, axis: int, index_dtype):
     >>> argmin(np.float32([[1, 2], [4, 3]]), 1, np.int32)
     Array([0, 1], dtype=int32)
     """
-    return _arg(ops.argmin, operand, axis, index_dtype)
+    return _arg(ops.argmin, ops.reduce_min, operand, axis, index_dtype)
 
 
-def _arg(primitive: Primitive, operand, axis: int, index_dtype):
+def _arg(primitive: Primitive, extremum: Primitive, operand, axis: int, index_dtype):
     x = as_value(operand, primitive.name)
-    axes = dims_of(primitive.name, axis, x.ndim)
-    return kindly(primitive, whole_along(x, axes), axes=axes, index_dtype=dtypes.canonical(index_dtype))
+    t, (d,), dtype = typeof(x), dims_of(primitive.name, axis, x.ndim), dtypes.canonical(index_dtype)
+    ranks = t.mesh.axis_size(t.partitions[d])
+    if ranks == 1:
+        return kindly(primitive, whole_along(x, (d,)), axes=(d,), index_dtype=dtype)
+    length = t.shape[d] // ranks
+    parts = reshape(x, new_sizes=(*t.shape[:d], ranks, length, *t.shape[d + 1:]))
+    best = kindly(extremum, parts, axes=(d + 1,))
+    before = kindly(arithmetic.mul, numbers_along(best, d, dtype), dtype.type(length))
+    place = kindly(arithmetic.add, kindly(primitive, parts, axes=(d + 1,), index_dtype=dtype), before)
+    best, place = whole_along(best, (d,)), whole_along(place, (d,))
+    winner = expand_dims(kindly(primitive, best, axes=(d,), index_dtype=dtype), (d,))
+    return kindly(sum_p, kindly(select_n, kindly(eq, numbers_along(best, d, dtype), winner), dtype.type(0), place), axes=(d,))
+
+
+def numbers_along(x, d: int, dtype: np.dtype):
+    """0, 1, 2, ... along a dimension of x, split as it is; the other dimensions have size 1."""
+    t = typeof(x)
+    return numbered(t.update(shape=tuple(n if k == d else 1 for k, n in enumerate(t.shape)), dtype=dtype, weak_type=False,
+                             partitions=tuple(p if k == d else () for k, p in enumerate(t.partitions)), unreduced=(),
+                             kind='sum'), d)
 
 
 # ---- reduce: by a function, which has to be one of the above

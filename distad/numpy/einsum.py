@@ -11,17 +11,16 @@ from opt_einsum import contract_path, parser
 
 from distad.core.lift import as_value
 from distad.core.value import Value, typeof
-from distad.lax.contraction import Sharding
 from distad.lax.kind import kindly, named, with_sharding
-from distad.lax.reduction import reduce_sum
+from distad.lax.reduction import numbers_along, reduce_sum
+from distad.lax.shape import Sharding
 from distad.numpy.linear import contracted, layout
 from distad.numpy.promotion import converted, promoted
 from distad.ops.basic import zero_scalar
 from distad.ops.cast import cast
 from distad.ops.compare import eq, select_n
-from distad.ops.shape import iota, transpose
+from distad.ops.shape import transpose
 from distad.types import dtypes
-from distad.types.array_type import ArrayType
 from distad.types.sharding import NamedSharding
 
 __all__ = ['einsum', 'einsum_path']
@@ -155,18 +154,12 @@ def _distinct(x, labels: Sequence[str]):
         t = typeof(x)
         if t.shape[i] != t.shape[j]:
             raise ValueError(f"einsum: label {labels[i]} stands for sizes {t.shape[i]} and {t.shape[j]} in {t}")
-        diagonal = kindly(eq, *(_numbers(t, d) for d in (i, j)))
+        diagonal = kindly(eq, *(numbers_along(x, d, np.dtype(np.int32)) for d in (i, j)))
         x = kindly(select_n, diagonal, zero_scalar(t), x)
         gone = i if t.partitions[j] and not t.partitions[i] else j
         x = reduce_sum(x, (gone,))
         del labels[gone]
     return x, labels
-
-
-def _numbers(t: ArrayType, d: int):
-    """0, 1, 2, ... along a dimension; the others have size 1."""
-    return iota(dtype=np.dtype(np.int32), shape=tuple(n if k == d else 1 for k, n in enumerate(t.shape)), dimension=d,
-                sharding=None)
 
 
 def _reduced_beside(x, y):

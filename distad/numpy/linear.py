@@ -11,9 +11,10 @@ from functools import lru_cache
 
 from distad.core.lift import as_value
 from distad.core.value import typeof
-from distad.lax.contraction import Sharding, contraction
+from distad.lax.contraction import contraction
 from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, whole_along, with_sharding
+from distad.lax.shape import Sharding
 from distad.numpy.promotion import operands, promoted
 from distad.ops import arithmetic
 from distad.ops.broadcast import expand_dims

@@ -202,7 +202,7 @@ def argmax(a, axis: int | None = None, out: None = None, keepdims: bool | None =
     Args:
       a: [..., n@X, ...], any real dtype. axis: the dimension that goes; None for the index into the flat array.
     Returns: int32, the kept dimensions split as they were.
-    Communication: one all-gather of the array along the dimension, where it is split.
+    Communication: two small all-gathers where the dimension is split; for the flat array one, of the whole.
 
     >>> argmax(np.float32([[1, 2], [4, 3]]), axis=0)
     Array([1, 1], dtype=int32)

@@ -177,7 +177,7 @@ SENT = {
     'max': (over_rows(jnp.max), {'all-reduce': 1}, {'all-reduce': 2}),
     'any': (over_rows(jnp.any), {'all-reduce': 1}, None),
     'prod': (over_rows(jnp.prod), {'all-gather': 1}, {'all-gather': 1}),
-    'argmax': (over_rows(jnp.argmax), {'all-gather': 1}, None),
+    'argmax': (over_rows(jnp.argmax), {'all-gather': 2}, None),
     'var': (over_rows(jnp.var), {'all-reduce': 2}, {'all-reduce': 3}),
     'std': (over_rows(jnp.std), {'all-reduce': 2}, {'all-reduce': 3}),
     'norm': (over_rows(lambda x, axis: jnp.linalg.norm(x, axis=axis)), {'all-reduce': 1}, {'all-reduce': 1}),
