@@ -125,6 +125,11 @@ REASONS = (
         applies=ids('dot-363'),
     ),
     Reason(
+        text='a product split along k in one operand adds up its parts; XLA gathers an operand instead where that is less',
+        allows=('collectives',),
+        applies=ids('grad-156'),
+    ),
+    Reason(
         text='asking for a reduced result is a free cast of the replicated one',
         allows=('accepts',),
         applies=kinds('out-sharding-reduced', 'reshape-out-sharding-ur-mismatch'),
@@ -185,6 +190,11 @@ REASONS = (
         text='an element of a split vector is read by a slice, as JAX does under jit',
         allows=('accepts',),
         applies=ids('typeof-162'),
+    ),
+    Reason(
+        text='the whole operand of a split contraction is cut, so that each rank multiplies its part; its gradient is gathered',
+        allows=('collectives',),
+        applies=ids('grad-156'),
     ),
     Reason(
         text='to repeat the edge along a whole dimension does not concern the split ones',
