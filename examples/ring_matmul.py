@@ -42,6 +42,10 @@ def mapped(product):
     return jax.shard_map(product, in_specs=(P('X', None), P(None, 'X')), out_specs=P(None, 'X'))
 
 
+def weighted(product, weight):
+    return lambda x, w: jnp.sum(weight * product(x, w))
+
+
 def main() -> None:
     parser = Parser(__doc__)
     parser.number('size', 240, 'rows and columns, a multiple of the ranks')
@@ -56,7 +60,7 @@ def main() -> None:
     x_here, w_here, weight_here = jax.device_put((x, w, weight), (P('X', None), P(None, 'X'), P(None, 'X')))
     for product in (gathered, ring):
         forward = jax.jit(mapped(product))
-        backward = jax.jit(jax.grad(lambda x, w: jnp.sum(weight_here * mapped(product)(x, w)), argnums=(0, 1)))
+        backward = jax.jit(jax.grad(weighted(forward, weight_here), argnums=(0, 1)))
         with count_collectives() as there:
             y = forward(x_here, w_here)
         with count_collectives() as both:

@@ -7,9 +7,8 @@ taken, so the gradients come out `unreduced`: each rank sums its own over all mi
 of the step adds those of all ranks, loss and gradients together in one message.
 """
 
-import argparse
-
 import numpy as np
+from common import Parser, say
 from sklearn.datasets import load_digits
 
 import distad as jax
@@ -78,10 +77,10 @@ def accuracy(params: list, x, y):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split('\n\n')[0], epilog='Run it with mpirun -n N.')
-    parser.add_argument('--epochs', type=int, default=30, help='passes over the training images (default %(default)s)')
-    parser.add_argument('--microbatches', type=int, default=4, help='microbatches a step (default %(default)s)')
-    parser.add_argument('--batch', type=int, default=240, help='images a step, over all ranks (default %(default)s)')
+    parser = Parser(__doc__)
+    parser.number('epochs', 30, 'passes over the training images')
+    parser.number('microbatches', 4, 'microbatches a step')
+    parser.number('batch', 240, 'images a step, over all ranks')
     parser.add_argument('--seed', type=int, default=0, help='seed of weights and order (default %(default)s)')
     options = parser.parse_args()
 
@@ -89,7 +88,6 @@ def main() -> None:
     if options.batch % (options.microbatches * ranks) or 1440 % options.batch:
         parser.error(f"--batch must divide 1440 and be a multiple of microbatches times ranks, {options.microbatches} x {ranks}")
     jax.set_mesh(jax.make_mesh((ranks,), ('X',)))
-    say = print if jax.process_index() == 0 else lambda *words, **how: None
 
     (train_x, train_y), (test_x, test_y) = digits(options.seed)
     test = jax.device_put((test_x[:len(test_x) // ranks * ranks], test_y[:len(test_y) // ranks * ranks]), P('X'))
@@ -107,7 +105,7 @@ def main() -> None:
             values.append(float(value))
         score = float(accuracy(state[0], *test))
         say(f"epoch {epoch:3}  loss {np.mean(values):.6f}  test accuracy {100 * score:5.1f} %  "
-            f"collectives a step {sent.total} ({sent.bytes / 1e3:.0f} kB)", flush=True)
+            f"collectives a step {sent.total} ({sent.bytes / 1e3:.0f} kB)")
 
 
 if __name__ == '__main__':
