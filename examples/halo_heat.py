@@ -100,7 +100,7 @@ def main() -> None:
         if i == 1 or i % 5 == 0:
             error = np.linalg.norm(jax.process_allgather(s) - truth) / np.linalg.norm(truth)
             say(f"round {i:2}: gradient {float(dot(slope, slope)) ** 0.5:.1e}  error of the source {100 * error:5.1f} %  "
-                f"a gradient sends {sends(sent)}  {1e3 * (time.perf_counter() - started) / i:.0f} ms a round")
+                f"{1e3 * (time.perf_counter() - started) / i:.0f} ms a round  a gradient sends {sends(sent)}")
     misfit = np.sum(noise ** 2) + PENALTY * HEAT ** 2 * np.sum(differences(np.pad(truth, 1)) ** 2)
     at_truth = jax.jit(objective)(jax.device_put(truth.astype('float32'), P('X')), pictures)
     expect('the objective at the truth', at_truth, misfit / 2, 1e-4)
