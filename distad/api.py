@@ -20,6 +20,7 @@ from distad.transforms.linearize import linearize_flat
 from distad.transforms.transpose import backward, same_cotangent
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
+from distad.types.spec import written
 
 
 def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
@@ -192,7 +193,7 @@ def _check_cotangent(got: ArrayType, out: ArrayType) -> None:
     want = out.dual()
     if not same_cotangent(got, want):
         raise ValueError(f"the cotangent of a result of type {out} must have type {want}, got {got}. Unreduced and reduced "
-                         f"change places in cotangents; bring it there with reshard(ct, {want.spec!r}).")
+                         f"change places in cotangents; bring it there with reshard(ct, {written(want.spec)}).")
 
 
 def _linearized(fun: Callable, primals: tuple, has_aux: bool):

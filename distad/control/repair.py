@@ -1,6 +1,7 @@
 """What makes two types equal that must be: for the carries of loops and the results of branches."""
 
 from distad.types.array_type import ArrayType, axis_state
+from distad.types.spec import written
 
 # Along a manual axis: the state to which free casts bring both.
 COMMON = {frozenset('NV'): ('V', 'varying'), frozenset('RV'): ('V', 'varying'), frozenset('NR'): ('R', 'reduced'),
@@ -24,4 +25,4 @@ def repair(a: ArrayType, x: str, b: ArrayType, y: str) -> str:
     if casts:
         return ' '.join(f"Cast for free: lax.pcast({what}, {(axes[0] if len(axes) == 1 else tuple(axes))!r}, to={to!r})."
                         for (what, to), axes in casts.items())
-    return f"Bring one to the other: reshard({x}, {b.spec!r}) or reshard({y}, {a.spec!r})."
+    return f"Bring one to the other: reshard({x}, {written(b.spec)}) or reshard({y}, {written(a.spec)})."

@@ -20,7 +20,7 @@ from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType, axis_state
 from distad.types.mesh import AbstractMesh, AxisType, Mesh, get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from distad.types.sharding import array_sharding
-from distad.types.spec import P
+from distad.types.spec import P, written
 
 
 class Infer:
@@ -186,7 +186,7 @@ class _Call:
         leads = all(axes[:len(mine)] == mine for axes, mine in zip(t.partitions, have, strict=True))
         if (have != wanted or not leads or t.unreduced & self.manual != spec.unreduced or t.reduced & self.manual != spec.reduced):
             raise ValueError(f"shard_map: an argument of type {t} does not lie as in_specs say, {spec!r}. The boundary moves no "
-                             f"data: bring it there with reshard(x, {spec!r}), or change the spec.")
+                             f"data: bring it there with reshard(x, {written(spec)}), or change the spec.")
         return x
 
     # ---- results
@@ -235,8 +235,9 @@ _WORDS = {'V': 'varies over', 'N': 'is the same on all ranks along', 'U': 'is un
 # By what the value is and what the spec claims. What is the same everywhere is tiled for free, without a word.
 _MEND = {('V', 'N'): "sum it with psum(y, {axis!r}), gather it with all_gather(y, {axis!r}, to='invarying'), or tile it: name "
                      '{axis} in its spec', ('V', 'U'): "pcast(y, {axis!r}, to='unreduced')",
-         ('V', 'R'): "gather it with all_gather(y, {axis!r}, to='reduced'), or sum it and then pcast(y, {axis!r}, to='reduced')",
-         ('U', 'N'): 'psum(y, {axis!r})', ('U', 'V'): 'psum_scatter(y, {axis!r})',
+         ('V', 'R'): "gather it with all_gather(y, {axis!r}, to='reduced'), or psum(y, {axis!r}) and "
+                     "then pcast(y, {axis!r}, to='reduced')",
+         ('U', 'N'): 'psum(y, {axis!r})', ('U', 'V'): 'psum_scatter(y, {axis!r}, tiled=True)',
          ('U', 'R'): "psum(y, {axis!r}) and then pcast(y, {axis!r}, to='reduced')",
          ('N', 'U'): 'let its spec not name {axis}, and reshard what the map returns',
          ('N', 'R'): "pcast(y, {axis!r}, to='reduced')", ('R', 'N'): 'say reduced={{{axis!r}}} in its spec',

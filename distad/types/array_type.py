@@ -193,9 +193,9 @@ def _intern(shape: tuple[int, ...], dtype: np.dtype, weak_type: bool, mesh: Abst
             varying: frozenset[str]) -> ArrayType:
     if any(n < 0 for n in shape):
         raise ValueError(f'dimensions have sizes of zero or more, but the shape is {shape}')
+    _check_manual(mesh, spec, varying)
     sharding = array_sharding(mesh, spec, shape)
     spec = sharding.spec
-    _check_manual(mesh, spec, varying)
     t = object.__new__(ArrayType)
     fields = {'shape': shape, 'dtype': dtype, 'weak_type': weak_type, 'sharding': sharding, 'varying': varying,
               'mesh': mesh, 'partitions': spec.axes, 'unreduced': spec.unreduced, 'reduced': spec.reduced,

@@ -201,3 +201,8 @@ def _intern(partitions: tuple[Any, ...], unreduced: frozenset[str], reduced: fro
 def _rebuild(partitions: tuple[Any, ...], unreduced: frozenset[str], reduced: frozenset[str],
              kind: UnreducedKind | None) -> P:
     return P(*partitions, unreduced=unreduced, reduced=reduced, unreduced_kind=kind)
+
+
+def written(spec: P) -> str:
+    """The spec as code. Its printed form tells the kind, as JAX's does; the default needs no word, and that one is no code."""
+    return repr(spec).replace(', unreduced_kind=sum', '')
