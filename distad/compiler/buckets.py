@@ -5,6 +5,7 @@ those of one level and kind, over the same axes, may be one equation. All ranks 
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from distad.compiler.text import messages
 from distad.core.jaxpr import Equation, Jaxpr, Var
@@ -17,8 +18,7 @@ def bucketed(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
     group_of = {id(eqn): group for group in groups for eqn in group}
     joined = {id(group[0]): _joined(group) for group in groups}
-    return Jaxpr(ins=jaxpr.ins, equations=tuple(_ordered(jaxpr.equations, group_of, joined)), outs=jaxpr.outs,
-                 consts=jaxpr.consts, name=jaxpr.name)
+    return jaxpr.changed(equations=tuple(_ordered(jaxpr.equations, group_of, joined)))
 
 
 def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
@@ -46,9 +46,12 @@ PER_OPERAND = ('to',)
 
 def _joined(group: list[Equation]) -> Equation:
     first = group[0]
-    params = {k: sum((eqn.params[k] for eqn in group), ()) if k in PER_OPERAND else v for k, v in first.params.items()}
-    return Equation(primitive=first.primitive, ins=sum((e.ins for e in group), ()), outs=sum((e.outs for e in group), ()),
-                    params=params, path=first.path, source=first.source)
+    params = {k: _together(e.params[k] for e in group) if k in PER_OPERAND else v for k, v in first.params.items()}
+    return first.changed(ins=_together(e.ins for e in group), outs=_together(e.outs for e in group), params=params)
+
+
+def _together(parts: Iterable[tuple]) -> tuple:
+    return tuple(chain.from_iterable(parts))
 
 
 def _ordered(equations: Sequence[Equation], group_of: dict, joined: dict) -> Iterable[Equation]:

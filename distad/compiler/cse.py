@@ -17,10 +17,8 @@ def cse(jaxpr: Jaxpr) -> Jaxpr:
             continue
         if key is not None:
             seen[key] = eqn.outs
-        kept.append(eqn if ins == eqn.ins else Equation(primitive=eqn.primitive, ins=ins, outs=eqn.outs, params=eqn.params,
-                                                        path=eqn.path, source=eqn.source))
-    return Jaxpr(ins=jaxpr.ins, equations=tuple(kept), outs=tuple(_renamed(a, same) for a in jaxpr.outs),
-                 consts=jaxpr.consts, name=jaxpr.name)
+        kept.append(eqn if ins == eqn.ins else eqn.changed(ins=ins))
+    return jaxpr.changed(equations=tuple(kept), outs=tuple(_renamed(a, same) for a in jaxpr.outs))
 
 
 def _renamed(a: Atom, same: dict[Var, Var]) -> Atom:

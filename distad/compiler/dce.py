@@ -18,4 +18,4 @@ def dce(jaxpr: Jaxpr, used_outs: Sequence[bool] | None = None) -> Jaxpr:
         kept.append(eqn)
         live.update(a for a in eqn.ins if a.__class__ is Var)
     consts = tuple((v, x) for v, x in jaxpr.consts if v in live)
-    return Jaxpr(ins=jaxpr.ins, equations=tuple(reversed(kept)), outs=outs, consts=consts, name=jaxpr.name)
+    return jaxpr.changed(equations=tuple(reversed(kept)), outs=outs, consts=consts)

@@ -22,8 +22,7 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
     """The same per-rank program without calls and maps. Loops and branches stay."""
     known: dict[Var, Atom] = {}
     equations = tuple(_flat(jaxpr, known, ''))
-    return Jaxpr(ins=jaxpr.ins, equations=equations, outs=tuple(_read(a, known) for a in jaxpr.outs), consts=jaxpr.consts,
-                 name=jaxpr.name)
+    return jaxpr.changed(equations=equations, outs=tuple(_read(a, known) for a in jaxpr.outs))
 
 
 def _read(a: Atom, known: dict[Var, Atom]) -> Atom:
@@ -39,7 +38,7 @@ def _flat(jaxpr: Jaxpr, known: dict[Var, Atom], path: str) -> Iterator[Equation]
         if scope is None:
             outs = tuple(Var(v.type) for v in eqn.outs)
             known.update(zip(eqn.outs, outs, strict=True))
-            yield Equation(primitive=eqn.primitive, ins=ins, outs=outs, params=eqn.params, path=here, source=eqn.source)
+            yield eqn.changed(ins=ins, outs=outs, path=here)
             continue
         body: Jaxpr = eqn.params['jaxpr']
         inside: dict[Var, Atom] = {}

@@ -14,7 +14,7 @@ def optimized(jaxpr: Jaxpr) -> Jaxpr:
     jaxpr = dce(inlined(jaxpr))
     inner: dict[int, Jaxpr] = {}                        # a program that stands in several equations stays one program
     equations = tuple(_inside(eqn, inner) for eqn in jaxpr.equations)
-    return bucketed(cse(Jaxpr(ins=jaxpr.ins, equations=equations, outs=jaxpr.outs, consts=jaxpr.consts, name=jaxpr.name)))
+    return bucketed(cse(jaxpr.changed(equations=equations)))
 
 
 def _inside(eqn: Equation, known: dict[int, Jaxpr]) -> Equation:
@@ -30,4 +30,4 @@ def _inside(eqn: Equation, known: dict[int, Jaxpr]) -> Equation:
     params = {k: one(v) for k, v in eqn.params.items()}
     if all(params[k] is eqn.params[k] for k in params):
         return eqn
-    return Equation(primitive=eqn.primitive, ins=eqn.ins, outs=eqn.outs, params=params, path=eqn.path, source=eqn.source)
+    return eqn.changed(params=params)

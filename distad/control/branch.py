@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
 from distad.compiler.text import messages
-from distad.core.jaxpr import Equation, Jaxpr, as_function, sub_jaxprs
+from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others, sub_jaxprs
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero
@@ -87,7 +87,7 @@ def _jvp(primals, tangents, *, branches: Branches):
     active = tuple(t.__class__ is not Zero for t in ts)
     live = [any(column) for column in zip(*(jvp_jaxpr(b, active)[1] for b in branches), strict=True)]
     programs = tuple(jvp_jaxpr(b, active, tuple(live))[0] for b in branches)
-    made = cond(index, *xs, *(t for t, on in zip(ts, active, strict=True) if on), branches=programs)
+    made = cond(index, *xs, *chosen(ts, active), branches=programs)
     outs, given = made[:len(live)], iter(made[len(live):])
     return outs, [next(given) if on else Zero(y.type.tangent()) for y, on in zip(outs, live, strict=True)]
 
@@ -102,11 +102,11 @@ def _split(trace: LinearTrace, owned, args, params):
     types = [[v.type for v in known.outs[count:]] for known, *_ in parts]
     known_programs = tuple(_with_all_residuals(known, count, types, i) for i, (known, *_) in enumerate(parts))
     linear_programs = tuple(_from_all_residuals(linear, types, i) for i, (_, linear, *_) in enumerate(parts))
-    known_xs = [x for x, u in zip(xs, unknown, strict=True) if not u]
+    known_xs = others(xs, unknown)
     with use_trace(trace.parent):
         made = cond(index, *known_xs, branches=known_programs)
     outs_known, residuals = iter(made[:count]), made[count:]
-    unknown_xs = [x for x, u in zip(xs, unknown, strict=True) if u]
+    unknown_xs = chosen(xs, unknown)
     outs = iter(StageTrace.process(trace, cond, (index, *residuals, *unknown_xs), {'branches': linear_programs}))
     return [next(outs) if u else next(outs_known) for u in out_unknown]
 
@@ -139,8 +139,7 @@ def _transpose(cts, *operands, branches: Branches):
 
 
 def _prune(eqn: Equation, used: list[bool]) -> Equation:
-    return Equation(primitive=cond, ins=eqn.ins, outs=tuple(v for v, u in zip(eqn.outs, used, strict=True) if u),
-                    params={'branches': tuple(dce(b, used) for b in eqn.params['branches'])}, path=eqn.path, source=eqn.source)
+    return eqn.changed(outs=chosen(eqn.outs, used), params={'branches': tuple(dce(b, used) for b in eqn.params['branches'])})
 
 
 cond = Primitive(

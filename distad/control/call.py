@@ -2,7 +2,7 @@
 
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
-from distad.core.jaxpr import Equation, Jaxpr
+from distad.core.jaxpr import Equation, Jaxpr, chosen, others
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero
@@ -26,10 +26,10 @@ def _jvp(primals, tangents, *, jaxpr: Jaxpr, name: str):
 def _split(trace: LinearTrace, owned, args, params):
     known, linear, out_unknown, _ = split_jaxpr(params['jaxpr'], owned)
     with use_trace(trace.parent):
-        made = call(*(x for x, mine in zip(args, owned, strict=True) if not mine), jaxpr=known, name=params['name'])
+        made = call(*others(args, owned), jaxpr=known, name=params['name'])
     count = len(out_unknown) - sum(out_unknown)
     outs_known, residuals = iter(made[:count]), made[count:]
-    unknown_args = (x for x, mine in zip(args, owned, strict=True) if mine)
+    unknown_args = chosen(args, owned)
     outs = iter(StageTrace.process(trace, call, (*residuals, *unknown_args), dict(params, jaxpr=linear)))
     return [next(outs) if u else next(outs_known) for u in out_unknown]
 
@@ -45,9 +45,7 @@ def _transpose(cts, *operands, jaxpr: Jaxpr, name: str):
 
 
 def _prune(eqn: Equation, used: list[bool]) -> Equation:
-    jaxpr = dce(eqn.params['jaxpr'], used)
-    return Equation(primitive=call, ins=eqn.ins, outs=tuple(v for v, u in zip(eqn.outs, used, strict=True) if u),
-                    params=dict(eqn.params, jaxpr=jaxpr), path=eqn.path, source=eqn.source)
+    return eqn.changed(outs=chosen(eqn.outs, used), params=dict(eqn.params, jaxpr=dce(eqn.params['jaxpr'], used)))
 
 
 call = Primitive(

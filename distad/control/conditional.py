@@ -105,7 +105,7 @@ def _with_all_consts(jaxpr: Jaxpr, consts: list[tuple], mine: int) -> Jaxpr:
         from_others = stage(lambda *xs: [], [typeof(v) for v in values])
         return from_others.ins
     ins = [v for i, cs in enumerate(consts) for v in (jaxpr.ins[:own] if i == mine else pad(cs))]
-    return Jaxpr(ins=(*ins, *jaxpr.ins[own:]), equations=jaxpr.equations, outs=jaxpr.outs, name=jaxpr.name)
+    return jaxpr.changed(ins=(*ins, *jaxpr.ins[own:]))
 
 
 def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:

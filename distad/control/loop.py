@@ -10,7 +10,7 @@ import numpy as np
 
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
-from distad.core.jaxpr import Equation, Jaxpr, evaluate
+from distad.core.jaxpr import Equation, Jaxpr, chosen, evaluate, others
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero
@@ -92,9 +92,9 @@ def _jvp(primals, tangents, *, jaxpr: Jaxpr, length: int, reverse: bool, num_con
         on_carry = list(live[:num_carry])
     consts, carry, xs = _cut(primals, num_consts, num_carry)
     t_consts, t_carry, t_xs = _cut(tangents, num_consts, num_carry)
-    t_consts = [t for t, on in zip(t_consts, on_consts, strict=True) if on]
+    t_consts = chosen(t_consts, on_consts)
     t_carry = [instantiated(t) for t, on in zip(t_carry, on_carry, strict=True) if on]
-    t_xs = [t for t, on in zip(t_xs, on_xs, strict=True) if on]
+    t_xs = chosen(t_xs, on_xs)
     # the staged program takes all primals, then all tangents: bring them to the order of a scan's body
     body = _reorder(program, [len(consts), len(carry), len(xs), len(t_consts), len(t_carry), len(t_xs)],
                     (0, 3, 1, 4, 2, 5), [num_carry, len(jaxpr.outs) - num_carry, len(t_carry), 0], (0, 2, 1, 3))
@@ -119,8 +119,7 @@ def _reorder(jaxpr: Jaxpr, in_sizes, in_order, out_sizes, out_order) -> Jaxpr:
         parts[-1].extend(rest)
         return parts
     ins, outs = groups(jaxpr.ins, in_sizes), groups(jaxpr.outs, out_sizes)
-    return Jaxpr(ins=tuple(v for i in in_order for v in ins[i]), equations=jaxpr.equations,
-                 outs=tuple(a for i in out_order for a in outs[i]), name=jaxpr.name)
+    return jaxpr.changed(ins=tuple(v for i in in_order for v in ins[i]), outs=tuple(a for i in out_order for a in outs[i]))
 
 
 def _split(trace: LinearTrace, owned, args, params):
@@ -133,14 +132,13 @@ def _split(trace: LinearTrace, owned, args, params):
             break
         u_carry = out_unknown[:num_carry]
     consts, carry, xs = _cut(args, num_consts, num_carry)
-    k_consts, k_carry, k_xs = ([x for x, u in zip(part, flags, strict=True) if not u] for part, flags in
+    k_consts, k_carry, k_xs = (others(part, flags) for part, flags in
                                ((consts, u_consts), (carry, u_carry), (xs, u_xs)))
     n_consts, n_carry = len(k_consts), len(k_carry)
     # A residual that is a constant of the loop, or a slice of a known array, is handed on as it is; others are stacked.
     stack = [i for i, p in enumerate(residuals) if p is None or n_consts <= p < n_consts + n_carry]
     keep = len(known.outs) - len(residuals)
-    program = Jaxpr(ins=known.ins, equations=known.equations, name=jaxpr.name,
-                    outs=(*known.outs[:keep], *(known.outs[keep + i] for i in stack)))
+    program = known.changed(outs=(*known.outs[:keep], *(known.outs[keep + i] for i in stack)))
     with use_trace(trace.parent):
         made = scan(*k_consts, *k_carry, *k_xs, jaxpr=program, length=params['length'], reverse=params['reverse'],
                     num_consts=n_consts, num_carry=n_carry)
@@ -150,18 +148,14 @@ def _split(trace: LinearTrace, owned, args, params):
     sliced = [stacks[i] if i in stacks else k_xs[residuals[i] - n_consts - n_carry] for i in as_slice]
     rest = linear.ins[len(residuals):]
     l_consts, l_carry, l_xs = _cut(rest, sum(u_consts), sum(u_carry))
-    body = Jaxpr(ins=(*(linear.ins[i] for i in as_const), *l_consts, *l_carry, *(linear.ins[i] for i in as_slice), *l_xs),
-                 equations=linear.equations, outs=linear.outs, name=jaxpr.name)
-    operands = (*(k_consts[residuals[i]] for i in as_const), *_picked(consts, u_consts), *_picked(carry, u_carry),
-                *sliced, *_picked(xs, u_xs))
+    body = linear.changed(ins=(*(linear.ins[i] for i in as_const), *l_consts, *l_carry,
+                               *(linear.ins[i] for i in as_slice), *l_xs))
+    operands = (*(k_consts[residuals[i]] for i in as_const), *chosen(consts, u_consts), *chosen(carry, u_carry),
+                *sliced, *chosen(xs, u_xs))
     outs = iter(StageTrace.process(trace, scan, operands, dict(
         params, jaxpr=body, num_consts=len(as_const) + len(l_consts), num_carry=len(l_carry))))
     known_iter = iter(known_outs)
     return [next(outs) if u else next(known_iter) for u in out_unknown]
-
-
-def _picked(values, flags) -> list:
-    return [x for x, on in zip(values, flags, strict=True) if on]
 
 
 def _transpose(cts, *operands, jaxpr: Jaxpr, length: int, reverse: bool, num_consts: int, num_carry: int):
@@ -171,8 +165,8 @@ def _transpose(cts, *operands, jaxpr: Jaxpr, length: int, reverse: bool, num_con
     ct_carry, ct_ys = cts[:num_carry], cts[num_carry:]
     linear = (*lin_consts, *([True] * num_carry), *lin_xs)
     program, _ = transpose_jaxpr(jaxpr, linear, (True,) * len(jaxpr.outs), True)
-    known_consts = [x for x, lin in zip(consts, lin_consts, strict=True) if not lin]
-    known_xs = [x for x, lin in zip(xs, lin_xs, strict=True) if not lin]
+    known_consts = others(consts, lin_consts)
+    known_xs = others(xs, lin_xs)
     ct_types = [t.dual() for t, lin in zip(jaxpr.in_types[:num_consts], lin_consts, strict=True) if lin]
     n_acc, n_known = len(ct_types), len(known_consts)
 
@@ -213,11 +207,9 @@ def _prune(eqn: Equation, used: list[bool]) -> Equation:
             break
         used_carry = needed
     keep = [*([True] * num_consts), *used_carry, *([True] * (len(jaxpr.ins) - num_consts - num_carry))]
-    program = Jaxpr(ins=tuple(v for v, k in zip(program.ins, keep, strict=True) if k), equations=program.equations,
-                    outs=program.outs, name=program.name)
-    outs = tuple(v for v, u in zip(eqn.outs, [*used_carry, *used_ys], strict=True) if u)
-    return Equation(primitive=scan, ins=tuple(a for a, k in zip(eqn.ins, keep, strict=True) if k), outs=outs,
-                    params=dict(eqn.params, jaxpr=program, num_carry=sum(used_carry)), path=eqn.path, source=eqn.source)
+    program = program.changed(ins=chosen(program.ins, keep))
+    return eqn.changed(ins=chosen(eqn.ins, keep), outs=chosen(eqn.outs, [*used_carry, *used_ys]),
+                       params=dict(eqn.params, jaxpr=program, num_carry=sum(used_carry)))
 
 
 scan = Primitive(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
-from distad.core.jaxpr import Equation, Jaxpr, as_function
+from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero
@@ -79,16 +79,12 @@ def _kernel(place: Place, ins, outs, params) -> Callable:
     return compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}shard_map/").run
 
 
-def _chosen(values: Sequence, flags: Sequence[bool]) -> list:
-    return [x for x, on in zip(values, flags, strict=True) if on]
-
-
 def _jvp(primals, tangents, *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh, **params):
     active = tuple(t.__class__ is not Zero for t in tangents)
     with use_abstract_mesh(mesh):
         program, live = jvp_jaxpr(jaxpr, active)
-    made = shard_map(*primals, *_chosen(tangents, active), jaxpr=program, mesh=mesh, **params,
-                     in_specs=(*in_specs, *_chosen(in_specs, active)), out_specs=(*out_specs, *_chosen(out_specs, live)))
+    made = shard_map(*primals, *chosen(tangents, active), jaxpr=program, mesh=mesh, **params,
+                     in_specs=(*in_specs, *chosen(in_specs, active)), out_specs=(*out_specs, *chosen(out_specs, live)))
     outs, given = made[:len(live)], iter(made[len(live):])
     return outs, [next(given) if on else Zero(y.type.tangent()) for y, on in zip(outs, live, strict=True)]
 
@@ -98,36 +94,35 @@ def _split(trace: LinearTrace, owned, args, params):
     with use_abstract_mesh(params['mesh']):
         known, linear, out_unknown, residuals = split_jaxpr(params['jaxpr'], owned)
     is_known, known_out = [not m for m in owned], [not u for u in out_unknown]
-    known_args, known_specs = _chosen(args, is_known), _chosen(in_specs, is_known)
+    known_args, known_specs = chosen(args, is_known), chosen(in_specs, is_known)
     # A residual that is an argument is there already; the others leave the first map as they are.
     made_here = [p is None for p in residuals]
     count = sum(known_out)
-    program = Jaxpr(ins=known.ins, equations=known.equations, name=known.name,
-                    outs=(*known.outs[:count], *_chosen(known.outs[count:], made_here)))
+    program = known.changed(outs=(*known.outs[:count], *chosen(known.outs[count:], made_here)))
     with use_trace(trace.parent):
         made = shard_map(*known_args, **dict(params, jaxpr=program, in_specs=tuple(known_specs),
-                                             out_specs=(*_chosen(out_specs, known_out), *([None] * sum(made_here)))))
+                                             out_specs=(*chosen(out_specs, known_out), *([None] * sum(made_here)))))
     outs_known, left = iter(made[:count]), iter(made[count:])
     kept = [next(left) if p is None else known_args[p] for p in residuals]
     kept_specs = [None if p is None else known_specs[p] for p in residuals]
-    outs = iter(StageTrace.process(trace, shard_map, (*kept, *_chosen(args, owned)), dict(
-        params, jaxpr=linear, in_specs=(*kept_specs, *_chosen(in_specs, owned)),
-        out_specs=tuple(_chosen(out_specs, out_unknown)))))
+    outs = iter(StageTrace.process(trace, shard_map, (*kept, *chosen(args, owned)), dict(
+        params, jaxpr=linear, in_specs=(*kept_specs, *chosen(in_specs, owned)),
+        out_specs=chosen(out_specs, out_unknown))))
     return [next(outs) if u else next(outs_known) for u in out_unknown]
 
 
 def _transpose(cts, *operands, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh, **params):
     linear = tuple(x.__class__ is Linear for x in operands)
     given = tuple(ct.__class__ is not Zero for ct in cts)
-    lin_specs = _chosen(in_specs, linear)
+    lin_specs = chosen(in_specs, linear)
     with use_abstract_mesh(mesh):
         program, live = transpose_jaxpr(jaxpr, linear, given)
         if mesh.auto_axes:
-            program = _mended(program, _chosen(out_specs, given), _chosen(lin_specs, live), mesh, params['manual'])
+            program = _mended(program, chosen(out_specs, given), chosen(lin_specs, live), mesh, params['manual'])
     made = iter(shard_map(
-        *_chosen(operands, [not lin for lin in linear]), *_chosen(cts, given), jaxpr=program, mesh=mesh, **params,
-        in_specs=(*_chosen(in_specs, [not lin for lin in linear]), *map(dual, _chosen(out_specs, given))),
-        out_specs=tuple(map(dual, _chosen(lin_specs, live)))))
+        *others(operands, linear), *chosen(cts, given), jaxpr=program, mesh=mesh, **params,
+        in_specs=(*others(in_specs, linear), *map(dual, chosen(out_specs, given))),
+        out_specs=tuple(map(dual, chosen(lin_specs, live)))))
     found = iter([next(made) if on else None for on in live])
     return [next(found) if lin else None for lin in linear]
 
@@ -156,9 +151,8 @@ def _mended(program: Jaxpr, ct_specs: Sequence[P | None], out_specs: Sequence[P 
 
 
 def _prune(eqn: Equation, used: list[bool]) -> Equation:
-    jaxpr = dce(eqn.params['jaxpr'], used)
-    return Equation(primitive=shard_map, ins=eqn.ins, outs=tuple(_chosen(eqn.outs, used)), path=eqn.path, source=eqn.source,
-                    params=dict(eqn.params, jaxpr=jaxpr, out_specs=tuple(_chosen(eqn.params['out_specs'], used))))
+    return eqn.changed(outs=chosen(eqn.outs, used), params=dict(
+        eqn.params, jaxpr=dce(eqn.params['jaxpr'], used), out_specs=chosen(eqn.params['out_specs'], used)))
 
 
 def _show(params: dict) -> dict:

@@ -7,7 +7,7 @@ from typing import Any
 from distad import tree
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
-from distad.core.jaxpr import Equation, Jaxpr, as_function
+from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others
 from distad.core.lift import as_value
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
@@ -24,7 +24,7 @@ def _kernel(place: Place, ins, outs, params):
 def _jvp(primals, tangents, *, jaxpr: Jaxpr):
     active = tuple(t.__class__ is not Zero for t in tangents)
     program, live = jvp_jaxpr(jaxpr, active)
-    made = remat(*primals, *(t for t, on in zip(tangents, active, strict=True) if on), jaxpr=program)
+    made = remat(*primals, *chosen(tangents, active), jaxpr=program)
     outs, given = made[:len(live)], iter(made[len(live):])
     return outs, [next(given) if on else Zero(y.type.tangent()) for y, on in zip(outs, live, strict=True)]
 
@@ -34,9 +34,9 @@ def _split(trace: LinearTrace, owned, args, params):
     jaxpr = params['jaxpr']
     known, _, out_unknown, _ = split_jaxpr(jaxpr, owned)
     count = len(out_unknown) - sum(out_unknown)
-    program = Jaxpr(ins=known.ins, equations=known.equations, outs=known.outs[:count], name=jaxpr.name)
+    program = known.changed(outs=known.outs[:count])
     with use_trace(trace.parent):
-        outs_known = iter(remat(*(x for x, m in zip(args, owned, strict=True) if not m), jaxpr=program))
+        outs_known = iter(remat(*others(args, owned), jaxpr=program))
     rest = dce(jaxpr, out_unknown)
     outs = iter(StageTrace.process(trace, remat, args, {'jaxpr': rest}))
     return [next(outs) if u else next(outs_known) for u in out_unknown]
@@ -54,8 +54,7 @@ def _transpose(cts, *operands, jaxpr: Jaxpr):
 
 
 def _prune(eqn: Equation, used: list[bool]) -> Equation:
-    return Equation(primitive=remat, ins=eqn.ins, outs=tuple(v for v, u in zip(eqn.outs, used, strict=True) if u),
-                    params={'jaxpr': dce(eqn.params['jaxpr'], used)}, path=eqn.path, source=eqn.source)
+    return eqn.changed(outs=chosen(eqn.outs, used), params={'jaxpr': dce(eqn.params['jaxpr'], used)})
 
 
 remat = Primitive(

@@ -93,7 +93,7 @@ def _split(trace: LinearTrace, owned, args, params):
     if not any(u_cond) and not all(u_carry):
         kept = [not u for u in u_carry]
         n_out = sum(kept)
-        body = Jaxpr(ins=known.ins, equations=known.equations, outs=known.outs[:n_out], name=known.name)
+        body = known.changed(outs=known.outs[:n_out])
         n = len(u_cond)
 
         def cond(*xs):

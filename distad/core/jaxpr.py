@@ -1,9 +1,9 @@
 """The intermediate representation: a typed list of equations, in the notation of JAX's jaxprs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distad.core.primitive import Primitive
 from distad.core.trace import current_trace, use_trace
@@ -46,6 +46,10 @@ class Equation:
     path: str = ''
     source: Source | None = None
 
+    def changed(self, **parts) -> 'Equation':
+        """The same equation with some parts replaced; where it came from stays."""
+        return replace(self, **parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Jaxpr:
@@ -56,6 +60,10 @@ class Jaxpr:
     outs: tuple[Atom, ...]
     consts: tuple[tuple[Var, object], ...] = ()
     name: str = ''
+
+    def changed(self, **parts) -> 'Jaxpr':
+        """The same program with some parts replaced."""
+        return replace(self, **parts)
 
     @property
     def in_types(self) -> tuple[ArrayType, ...]:
@@ -86,12 +94,22 @@ class Jaxpr:
 FORMAT: list = [lambda jaxpr: object.__repr__(jaxpr)]      # set by core.pretty, which needs Jaxpr itself
 
 
+def chosen(values: Iterable, flags: Iterable[bool]) -> tuple:
+    """The values whose flag is set."""
+    return tuple(x for x, on in zip(values, flags, strict=True) if on)
+
+
+def others(values: Iterable, flags: Iterable[bool]) -> tuple:
+    """The values whose flag is not set."""
+    return tuple(x for x, on in zip(values, flags, strict=True) if not on)
+
+
 def open_consts(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple]:
     """The same program with what it closes over as leading arguments, and those arguments."""
     if not jaxpr.consts:
         return jaxpr, ()
     variables, values = zip(*jaxpr.consts, strict=True)
-    return Jaxpr(ins=(*variables, *jaxpr.ins), equations=jaxpr.equations, outs=jaxpr.outs, name=jaxpr.name), values
+    return jaxpr.changed(ins=(*variables, *jaxpr.ins), consts=()), values
 
 
 # ---- scopes: where an equation stands in the program, for op names and logs

@@ -18,7 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distad.errors import ShardingTypeError
-from distad.types.array_type import ArrayType
+from distad.types.array_type import ArrayType, axis_state
 from distad.types.mesh import EMPTY_MESH, AbstractMesh
 
 Label = Hashable | None
@@ -128,7 +128,7 @@ def agree(sig: Signature, types: Sequence[ArrayType], *, mixed: str = 'R') -> Ag
     states: list[dict[str, str]] = [{} for _ in types]
     result: dict[str, str] = {}
     for axis in mesh.axis_names:
-        now = [_state(t, axis) for t in types]
+        now = [axis_state(t, axis) for t in types]
         if axis in split:
             need, result[axis] = _split_axis(sig, types, axis, now, partitions, split[axis] in kept)
         else:
@@ -270,18 +270,6 @@ def _kind(sig: Signature, types, split, kept) -> str:
         raise ShardingTypeError(f"{sig.name} would mix unreduced values of kinds {' and '.join(sorted(kinds))}, got "
                                 f"{show(types)}. Reduce one of them first with reshard.")
     return kinds.pop() if kinds else 'sum'
-
-
-def _state(t: ArrayType, axis: str) -> str:
-    if t.mesh.empty:
-        return 'N'
-    if axis in t.unreduced:
-        return 'U'
-    if axis in t.reduced:
-        return 'R'
-    if axis in t.varying:
-        return 'V'
-    return 'S' if any(axis in axes for axes in t.partitions) else 'N'
 
 
 def _restate(t: ArrayType, mesh: AbstractMesh, parts, state: Mapping[str, str]) -> ArrayType:
