@@ -13,7 +13,7 @@ import numpy as np
 from distad.core.lift import as_value
 from distad.core.value import is_scalar, typeof
 from distad.lax import reduction as lax
-from distad.lax.dims import dims_of
+from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, whole_along
 from distad.numpy.promotion import converted, same_rank
 from distad.ops import arithmetic
@@ -187,9 +187,9 @@ def ptp(a, axis: Axis = None, out: None = None, keepdims: bool = False):
 def _index(name: str, f: Callable, a, axis: int | None, out, keepdims: bool | None):
     x, _ = start(name, a, axis, out)
     n = x.ndim
-    if axis is None:
+    if axis is None and n != 1:
         x = reshape(whole_along(x, range(n)), new_sizes=(x.size,))
-    d = 0 if axis is None else dims_of(name, axis, n)[0]
+    d = 0 if axis is None else dim_of(name, axis, n)
     if not x.shape[d]:
         raise ValueError(f"attempt to get {name} of an empty sequence: {typeof(x)}")
     y = f(x, d, np.int64)

@@ -149,4 +149,5 @@ reduce_sum = Primitive(
     jvp=BY_LINEARITY,
     transpose=(_sum_transpose,),
     batch=LATER,
-    linearity=ADDITIVE)
+    linearity=ADDITIVE,
+    show=lambda params: {**params, 'out_sharding': None})
