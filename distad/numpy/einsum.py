@@ -118,26 +118,26 @@ def _transposed(x, order: tuple[int, ...]):
     return x if order == tuple(range(len(order))) else transpose(x, permutation=order)
 
 
-# An array, its labels, and whether it is a product, of which sums over ranks may be to come.
+# An array, its labels, and whether it is a product whose sums over ranks were left to come.
 Factor = tuple[Value, str, bool]
 
 
 def _two(a: Factor, b: Factor, kept: str, output: str | None, preferred, out_sharding: Sharding) -> Factor:
     """The product of two operands: of labels in `kept`, and in the order of `output` if it is the last one."""
-    (x, xl, x_made), (y, yl, y_made) = a, b
+    (x, xl, x_waits), (y, yl, y_waits) = a, b
     x, xl = _distinct(x, xl)
     y, yl = _distinct(y, yl)
     sizes = [dict(zip(labels, v.shape, strict=True)) for v, labels in ((x, xl), (y, yl))]
     x, xl = _summed(x, xl, kept, sizes[1])
     y, yl = _summed(y, yl, kept, sizes[0])
-    x, y = _reduced_beside(x, y) if x_made else x, _reduced_beside(y, x) if y_made else y
+    x, y = _reduced_beside(x, y) if x_waits else x, _reduced_beside(y, x) if y_waits else y
     last = output is not None
     if not last:
         output = ''.join([*(v for v in xl if v in yl and v in kept), *(v for v in xl if v not in yl),
                           *(v for v in yl if v not in xl)])
     made = layout(x.shape, tuple(xl), y.shape, tuple(yl), tuple(output))
     keep = out_sharding is not None and not last
-    return contracted('einsum', x, y, made, preferred, out_sharding if last else None, keep), output, True
+    return contracted('einsum', x, y, made, preferred, out_sharding if last else None, keep), output, keep
 
 
 def _summed(x, labels: Sequence[str], kept: str, other: dict[str, int]):

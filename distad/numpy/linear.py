@@ -28,7 +28,7 @@ from distad.types.inference import show
 __all__ = ['dot', 'inner', 'kron', 'matmul', 'matvec', 'outer', 'tensordot', 'vdot', 'vecdot', 'vecmat']
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """How a product of labelled dimensions is a dot_general.
 
@@ -53,7 +53,7 @@ def layout(x: tuple[int, ...], xl: tuple, y: tuple[int, ...], yl: tuple, out: tu
     numbers = tuple(tuple(tuple(labels.index(v) for v in group) for labels in (xl, yl)) for group in groups)
     have = [*groups[1], *(v for v in xl if v not in both), *(v for v in yl if v not in both)]
     order = tuple(have.index(v) for v in out)
-    return Layout(ones, numbers, None if order == tuple(range(len(order))) else order)
+    return Layout(ones=ones, numbers=numbers, order=None if order == tuple(range(len(order))) else order)
 
 
 def contracted(name: str, x, y, made: Layout, preferred=None, out_sharding: Sharding = None, keep: bool = False):

@@ -17,6 +17,7 @@ from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, whole_along
 from distad.numpy.promotion import converted, same_rank
 from distad.ops import arithmetic
+from distad.ops.basic import zero_scalar
 from distad.ops.broadcast import expand_dims
 from distad.ops.compare import ne, select_n
 from distad.ops.makers import scalar
@@ -65,8 +66,10 @@ def mask_of(name: str, where, x):
 
 
 def chosen(name: str, x, where, other):
-    """x where the mask is true, a number elsewhere."""
-    return x if where is None else kindly(select_n, mask_of(name, where, x), x.dtype.type(other), x)
+    """x where the mask is true, a number elsewhere. Beside an unreduced x there can only be zeros."""
+    if where is None:
+        return x
+    return kindly(select_n, mask_of(name, where, x), x.dtype.type(other) if other else zero_scalar(typeof(x)), x)
 
 
 def _summable(x, dtype, promote_integers: bool = True):

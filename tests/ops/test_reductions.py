@@ -307,6 +307,17 @@ def test_masks_and_starts(mesh):
         np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=f'{reference.__name__} of {t} over {axis}')
 
 
+@pytest.mark.meshes((2,))
+def test_masks_of_unreduced_arrays(mesh):
+    value, mask = numbers((M, N), 1), numbers((M, 1), 2) > 0
+    u = put(value, placements((M, N), mesh)[-1], mesh)
+    assert u.type.unreduced
+    for f, reference in ((jnp.sum, np.sum), (jnp.mean, np.mean)):
+        y = f(u, axis=0, where=jnp.asarray(mask))
+        assert y.type.unreduced == {'X'}
+        np.testing.assert_allclose(get(y, mesh), reference(value, axis=0, where=mask), rtol=1e-5)
+
+
 def test_softmax_of_some():
     x, some = jnp.asarray(numbers((M, N), 1)), numbers((N,), 5) > 0
     y = np.asarray(jax.nn.softmax(x, where=jnp.asarray(some)))
