@@ -41,11 +41,6 @@ def on_mesh_of(sharding: Sharding) -> Iterator[None]:
             yield
 
 
-def _summable(t: ArrayType) -> ArrayType:
-    """The type to make a value in that becomes one of type `t` by a free cast."""
-    return t.update(unreduced=(), kind='sum')
-
-
 def filled(t: ArrayType, value) -> Value:
     """A new array of a type with one number everywhere."""
     value = t.dtype.type(value)
@@ -53,17 +48,18 @@ def filled(t: ArrayType, value) -> Value:
         t = t.update(weak_type=typeof(value.item()).dtype == t.dtype)
     if not value and not t.weak_type:
         return basic.zeros(type=t)
-    made = _summable(t)
-    sharding = None if t.mesh.empty else made.sharding
-    return cast(broadcast_ops.broadcast_in_dim(value.item() if t.weak_type else value, shape=t.shape, broadcast_dimensions=(),
-                                               sharding=sharding), t)
+    number = value.item() if t.weak_type else value
+    return cast(broadcast_ops.broadcast_in_dim(number, shape=t.shape, broadcast_dimensions=(), sharding=_summed(t)), t)
 
 
 def numbered(t: ArrayType, dimension: int) -> Value:
     """A new array of a type that holds its indices along a dimension."""
-    made = _summable(t)
-    sharding = None if t.mesh.empty else made.sharding
-    return cast(ops.iota(dtype=t.dtype, shape=t.shape, dimension=dimension, sharding=sharding), t)
+    return cast(ops.iota(dtype=t.dtype, shape=t.shape, dimension=dimension, sharding=_summed(t)), t)
+
+
+def _summed(t: ArrayType) -> NamedSharding | None:
+    """Where to make the value that a free cast makes one of type `t`."""
+    return None if t.mesh.empty else t.update(unreduced=(), kind='sum').sharding
 
 
 def iota(dtype: Any, size: int) -> Value:
@@ -107,22 +103,25 @@ def full(shape: Sequence[int], fill_value, dtype: Any = None, *, sharding: Shard
 def full_like(x, fill_value, dtype: Any = None, shape: Sequence[int] | None = None, sharding: Sharding = None) -> Value:
     """An array of the type of another with one number everywhere; of a `shape` of its own it is replicated.
 
+    Under shard_map it varies where the other does, and is the same on all ranks where that is unreduced or reduced.
+
         full_like(jnp.ones((2, 3)), 7)
     """
     t = typeof(x)
     weak = dtype is None and t.weak_type
     dtype = t.dtype if dtype is None else dtypes.canonical(dtype)
-    if sharding is None and shape is None and not t.mesh.empty:
-        like = t.update(dtype=dtype, weak_type=weak)
-    else:
-        like = None
-    shape = t.shape if shape is None else shape_of('full_like', shape)
+    manual = t.mesh.manual_axes
     with on_mesh_of(sharding):
-        like = new_type(shape, dtype, sharding, weak_type=weak) if like is None else like
+        if sharding is None and shape is None and not t.mesh.empty:
+            like = t.update(dtype=dtype, weak_type=weak, unreduced=t.unreduced.difference(manual),
+                            reduced=t.reduced.difference(manual))
+        else:
+            like = new_type(t.shape if shape is None else shape_of('full_like', shape), dtype, sharding, weak_type=weak)
+            like = like.update(varying=t.varying)
         if is_scalar(fill_value):
             return filled(like, fill_value)
         value = convert.convert_element_type(as_value(fill_value, 'full_like'), new_dtype=dtype, weak_type=weak)
-        return broadcast_in_dim(value, shape, (), out_sharding=like.sharding)
+        return cast(broadcast_in_dim(value, like.shape, (), out_sharding=None if like.mesh.empty else like.sharding), like)
 
 
 def zeros_like_array(x) -> Value:

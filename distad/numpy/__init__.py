@@ -10,6 +10,7 @@ from distad.numpy.indexing import *  # noqa: F403
 from distad.numpy.joining import *  # noqa: F403
 from distad.numpy.linear import *  # noqa: F403
 from distad.numpy.logic import *  # noqa: F403
+from distad.numpy.padding import *  # noqa: F403
 from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
 from distad.numpy.shapes import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""NumPy's functions that join, cut, pad and turn round.
+"""NumPy's functions that join, cut and turn round.
 
 They share their rules with `lax.slicing`: where the dimension in question is split, it is gathered by one all-gather and the
 result is split again; sizes then have to divide. All of them keep unreduced and reduced axes.
@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 
 from distad.core.lift import as_value, host
-from distad.core.value import Value, is_scalar, typeof
+from distad.core.value import Value, typeof
 from distad.errors import ShardingTypeError
 from distad.lax import shape as lax_shape
 from distad.lax import slicing
 from distad.lax.dims import dim_of, dims_of, shape_of
-from distad.lax.kind import whole_along
 from distad.numpy.promotion import promoted
 from distad.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel, reshape
-from distad.ops.cast import cast
 from distad.ops.convert import convert_element_type
 from distad.types import dtypes
 
@@ -265,101 +263,7 @@ def flipud(m) -> Value:
     return flip(m, 0)
 
 
-# ---- pad, resize
-
-def pad(array, pad_width, mode: str = 'constant', **kwargs: Any) -> Value:
-    """Put values before and after the elements of each dimension.
-
-    pad_width: one number, a pair (before, after), or a pair for each dimension. mode: 'constant' (with constant_values, 0 by
-    default, given as pad_width is), 'edge', 'reflect', 'symmetric', 'wrap' or 'empty', as in NumPy. The result is split as
-    the array.
-    Communication: one all-gather where a split dimension is padded, else none.
-    Raises ShardingTypeError where a size of the result does not divide, or a constant that is not zero pads an unreduced array.
-
-        jnp.pad(jnp.ones(2), 1)                   # 0., 1., 1., 0.
-    """
-    x = as_value(array, 'pad')
-    widths = _pairs('pad_width', pad_width, x.ndim)
-    if any(n < 0 for pair in widths for n in pair):
-        raise ValueError(f"pad: index can't contain negative values, got pad_width {pad_width}")
-    known = {'constant': {'constant_values': 0}, 'reflect': {'reflect_type': 'even'}, 'symmetric': {'reflect_type': 'even'}}
-    options = known.get(mode, {}) | kwargs
-    if mode not in ('constant', 'edge', 'empty', *_PERIODS):
-        raise NotImplementedError(f"pad: mode {mode!r} is not built yet. There are 'constant', 'edge', 'empty', 'reflect', "
-                                  "'symmetric' and 'wrap'.")
-    if set(options) - set(known.get(mode, {})):
-        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {sorted(set(options) - set(known.get(mode, {})))}")
-    if options.get('reflect_type', 'even') != 'even':
-        raise NotImplementedError("pad: reflect_type='odd' is not built yet. Subtract the array from twice its edge instead.")
-    if mode in ('constant', 'empty'):
-        return _pad_constant(x, widths, options.get('constant_values', 0))
-    t = typeof(x)
-    padded = [d for d, pair in enumerate(widths) if any(pair)]
-    if not padded:
-        return x
-    goal = slicing.resized('pad', t, tuple(n + sum(pair) for n, pair in zip(t.shape, widths, strict=True)))
-    x = whole_along(x, [d for d in range(t.ndim) if d in padded or goal.partitions[d] != t.partitions[d]])
-    for d in padded:
-        if not x.shape[d]:
-            raise ValueError(f"pad: can't extend empty dimension {d} using mode {mode!r}")
-        x = (_pad_edge if mode == 'edge' else _pad_periodic)(x, d, *widths[d], mode)
-    return cast(x, goal)
-
-
-def _pairs(name: str, given: Any, ndim: int, number=operator.index) -> list[tuple]:
-    """A number, a pair, or a pair for each dimension, as a pair for each dimension."""
-    if isinstance(given, dict):
-        given = [given.get(d, given.get(d - ndim, 0)) for d in range(ndim)]
-        return [(number(p), number(p)) if not _is_sequence(p) else (number(p[0]), number(p[1])) for p in given]
-    if not _is_sequence(given):
-        return [(number(given), number(given))] * ndim
-    rows = [tuple(map(number, row)) if _is_sequence(row) else (number(row),) for row in given]
-    flat = not any(map(_is_sequence, given))
-    if flat and len(rows) in (1, 2):
-        return [(rows[0][0], rows[-1][0])] * ndim
-    if len(rows) == 1:
-        rows = rows * ndim
-    if flat or len(rows) != ndim or any(len(row) not in (1, 2) for row in rows):
-        raise ValueError(f"pad: {name} must be a number, a pair, or a pair for each of the {ndim} dimensions, got {given}")
-    return [(row[0], row[-1]) for row in rows]
-
-
-def _pad_constant(x: Value, widths: list[tuple[int, int]], constants: Any) -> Value:
-    values = _pairs('constant_values', constants, x.ndim, lambda v: v)
-    one = {v for pair in values for v in pair if is_scalar(v)}
-    if all(is_scalar(v) for pair in values for v in pair) and len(one) <= 1:
-        return slicing.pad(x, one.pop() if one else 0, [(*pair, 0) for pair in widths])
-    for d, sides in enumerate(values):
-        for side, value in enumerate(sides):
-            config = [(0, 0, 0)] * x.ndim
-            config[d] = (0, widths[d][1], 0) if side else (widths[d][0], 0, 0)
-            if not is_scalar(value):
-                value = convert_element_type(as_value(value, 'pad'), new_dtype=x.dtype, weak_type=False)
-            x = slicing.pad(x, value, config)
-    return x
-
-
-def _pad_edge(x: Value, d: int, before: int, after: int, mode: str) -> Value:
-    def repeated(start: int, count: int) -> list[Value]:
-        part = slicing.slice_in_dim(x, start, start + 1, axis=d)
-        return [lax_shape.broadcast_in_dim(part, (*x.shape[:d], count, *x.shape[d + 1:]), range(x.ndim))] if count else []
-    return slicing.concatenate([*repeated(0, before), x, *repeated(x.shape[d] - 1, after)], d)
-
-
-# The modes that repeat: which part follows the array until it starts anew.
-_PERIODS = {
-    'wrap': lambda x, d: [x],
-    'symmetric': lambda x, d: [x, slicing.rev(x, (d,))],
-    'reflect': lambda x, d: [x, slicing.rev(slicing.slice_in_dim(x, 1, max(x.shape[d] - 1, 1), axis=d), (d,))]}
-
-
-def _pad_periodic(x: Value, d: int, before: int, after: int, mode: str) -> Value:
-    period = slicing.concatenate(_PERIODS[mode](x, d), d)
-    start = -before % period.shape[d]
-    stop = start + before + x.shape[d] + after
-    tiled = slicing.concatenate([period] * -(-stop // period.shape[d]), d)
-    return slicing.slice_in_dim(tiled, start, stop, axis=d)
-
+# ---- repeat to fill
 
 def resize(a, new_shape: int | Sequence[int]) -> Value:
     """The elements in another shape, repeated or cut off to fill it. See `reshape` and `concatenate`.
@@ -379,4 +283,4 @@ def resize(a, new_shape: int | Sequence[int]) -> Value:
 
 
 __all__ = ['append', 'array_split', 'block', 'column_stack', 'concat', 'concatenate', 'dsplit', 'dstack', 'flip', 'fliplr',
-           'flipud', 'hsplit', 'hstack', 'pad', 'resize', 'split', 'stack', 'unstack', 'vsplit', 'vstack']
+           'flipud', 'hsplit', 'hstack', 'resize', 'split', 'stack', 'unstack', 'vsplit', 'vstack']

@@ -149,7 +149,7 @@ def squeeze(a, axis: int | Sequence[int] | None = None) -> Value:
 def atleast_1d(*arys) -> Value | tuple[Value, ...]:
     """Arrays with at least one dimension; a tuple if several are given.
 
-        jnp.atleast_1d(2.)                        # float32[1]
+        jnp.atleast_1d(jnp.float32(2))            # float32[1]
     """
     return _each(arys, lambda x: x if x.ndim else lax_shape.expand_dims(x, (0,)))
 

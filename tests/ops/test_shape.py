@@ -212,7 +212,7 @@ def test_messages(mesh):
     assert sends(lambda a: a.reshape(32, out_sharding=x), P(unreduced={'X'})) == ({'reduce-scatter': 1}, {'all-gather': 1})
     assert sends(lambda a: jnp.broadcast_to(a, (2, 8, 4), out_sharding=P('X')), P()) == ({}, {'all-reduce': 1})
     assert sends(lambda a: jnp.broadcast_to(a, (2, 8, 4), out_sharding=P('X')), P(reduced={'X'})) == never
-    assert sends(lambda a: a[0, 0], xy) == ({'all-gather': 1}, {})
+    assert sends(lambda a: lax.slice(a, (3, 2), (4, 3)), xy) == ({'all-gather': 1}, {})
 
 
 @pytest.mark.meshes((2, 2), (1, 3))
@@ -243,13 +243,13 @@ def test_unreduced_from_replicated_is_one_value_not_many(mesh):
 
 REFUSED = [
     (lambda x: x.reshape(4, 8), P('X')), (lambda x: x.reshape(32), P(None, 'X')), (lambda x: jnp.ravel(x, 'F'), P('X')),
-    (lambda x: x[0], P('X')), (lambda x: x[:3], P('X')), (lambda x: x[..., 1:2], P('X', 'Y')),
+    (lambda x: lax.slice_in_dim(x, 0, 1), P('X')), (lambda x: x[:3], P('X')), (lambda x: x[..., 1:2], P('X', 'Y')),
     (lambda x: x[0:2], P(('X', 'Y'))), (lambda x: jnp.unstack(x), P('X', 'Y')), (lambda x: jnp.split(x, [1]), P('X')),
     (lambda x: jnp.array_split(x, 3), P(('X', 'Y'))), (lambda x: jnp.pad(x, 1), P(None, ('X', 'Y'))),
     (lambda x: jnp.pad(x, ((1, 0), (0, 0)), 'edge'), P('X')),
     (lambda x: lax.pad(x, 0., ((0, 0, 1), (0, 0, 0))), P('X')), (lambda x: lax.index_in_dim(x, 0, 1), P('X', 'Y')),
     (lambda x: jnp.broadcast_to(x, (2, 8, 4), out_sharding=P('X', 'Y')), P('X')),
-    (lambda x: x[0], P('X', unreduced={'Y'}))]
+    (lambda x: lax.slice_in_dim(x, 0, 1), P('X', unreduced={'Y'}))]
 
 
 @pytest.mark.parametrize('case', range(len(REFUSED)))
@@ -290,6 +290,42 @@ def test_the_padding_value_has_a_gradient(mesh):
             y, back = jax.vjp(f, jnp.float32(3.))
             g, = back(put(np.full(y.shape, 2, 'f4'), y.type.dual(), mesh))
             assert float(g) == want, (spec, y.type)
+
+
+@MESHES
+def test_different_constants_on_every_placement(mesh):
+    value = numbers((M, N), 1)
+    for t in (t for t in placements((M, N), mesh) if not t.unreduced):
+        x = put(value, t, mesh)
+        how = {'pad_width': ((4, 8), (0, 12)), 'constant_values': ((1, 2), (3, 4))}
+        sent, _ = counted(lambda x=x, how=how: jnp.pad(x, **how))
+        y, want = jnp.pad(x, **how), np.pad(value, **how)
+        np.testing.assert_array_equal(get(y, mesh), want, err_msg=str(t))
+        assert y.type == t.update(shape=want.shape) and sum(sent.values()) <= 1
+
+
+@pytest.mark.meshes((2,))
+def test_under_shard_map(mesh):
+    """What varies is joined with what does not; new arrays vary where the one they are like does."""
+    seen = []
+
+    def show(x):
+        for y in (x[0], x[:, ::-1], x.reshape(-1), jnp.concatenate([x, jnp.ones((1, 2))]), jnp.stack([x, jnp.zeros((2, 2))]),
+                  jnp.pad(x, 1, constant_values=2.), jnp.tril(x), jnp.zeros_like(x), jnp.full_like(x, 3., shape=(4,)), jnp.ones(3)):
+            seen.append(str(y.type).removeprefix('float32'))
+        return x
+
+    def types(spec, x):
+        seen.clear()
+        jax.shard_map(show, mesh=mesh, in_specs=spec, out_specs=spec)(jax.reshard(x, spec))
+        return seen
+
+    shapes = ['[2]', '[2,2]', '[4]', '[3,2]', '[2,2,2]', '[4,4]', '[2,2]', '[2,2]', '[4]', '[3]']
+    assert types(P('X'), jnp.ones((4, 2))) == [s + '{V:X}' for s in shapes[:-1]] + ['[3]']
+    assert types(P(), jnp.ones((2, 2))) == shapes
+    assert types(P(reduced={'X'}), jnp.ones((2, 2))) == [s + '{R:X}' for s in shapes[:7]] + shapes[7:]
+    with pytest.raises(ShardingTypeError, match='concatenate meets values unreduced and not unreduced over X'):
+        types(P(unreduced={'X'}), jnp.ones((2, 2)))
 
 
 def test_shapes_of_arguments():

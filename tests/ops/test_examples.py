@@ -1,0 +1,32 @@
+"""The examples in docstrings run."""
+
+import re
+
+import numpy as np
+import pytest
+
+import distad as jax
+import distad.numpy as jnp
+from distad import lax
+from distad.lax import creation as lax_creation
+from distad.lax import shape, slicing
+from distad.numpy import creation, indexing, joining, padding, shapes
+
+MODULES = (shape, slicing, lax_creation, creation, indexing, joining, padding, shapes)
+FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
+
+
+@pytest.mark.parametrize('module, name', FUNCTIONS, ids=[f"{m.__name__.removeprefix('distad.')}.{n}" for m, n in FUNCTIONS])
+def test_example(module, name):
+    text = getattr(module, name).__doc__
+    examples = re.findall(r'^        (\S.*)$', text, re.M)
+    assert examples or name in ('iterate', 'zeros_like_array'), text
+    for line in examples:
+        code, _, says = line.partition('#')
+        scope = {**vars(lax), 'jax': jax, 'jnp': jnp, 'np': np}
+        exec(code, scope)
+        says = says.strip()
+        if '=' not in code.split('(')[0] and re.fullmatch(r'\w+\[[\d,]*\]', says):
+            assert str(eval(code, scope).type) == says
+        elif '=' not in code.split('(')[0] and re.fullmatch(r'[\d., -]+', says):
+            np.testing.assert_allclose(np.asarray(eval(code, scope)).reshape(-1), [float(n) for n in says.split(',')], rtol=1e-6)
