@@ -58,7 +58,7 @@ def _change(name: str, source: str, target: str) -> Callable:
     def rule(*types: ArrayType, axes: Axes):
         for x in types:
             state = manual_state(name, x, axes)
-            if state == 'U' or (state, target) in (('V', 'U'), ('V', 'N')):
+            if source != 'N' and target in ('N', 'U'):
                 check_sum(name, x)
             if state not in (source, UNTRACKED):
                 raise ValueError(f"{name} takes a value {NAMES[source]} over {', '.join(axes)}, got {x}, which is "

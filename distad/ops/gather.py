@@ -13,13 +13,12 @@ import numpy as np
 from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_labels, signature
 from distad.core.value import Linear, Zero, typeof
 from distad.ops.arithmetic import add, div, mul
-from distad.ops.basic import instantiated, zero_scalar, zeros_of
+from distad.ops.basic import instantiated, zeros_of
 from distad.ops.broadcast import LATER
-from distad.ops.cast import cast
-from distad.ops.compare import eq, select_n
+from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
-from distad.ops.shape import iota
-from distad.ops.windows import Dims, Part, Windows, beyond, put, take
+from distad.ops.windows import Dims, Part, Windows, beyond, put, take, take_last
+from distad.runtime import mpi
 from distad.types.array_type import ArrayType
 from distad.types.inference import LINEAR_IN_FIRST, NONLINEAR, Linearity, Signature
 
@@ -83,14 +82,15 @@ def _part(place: Place, t: ArrayType) -> Part:
 
 
 def _gather_kernel(place: Place, ins, outs, params) -> Callable:
-    """Look up what this rank has. Of a split table the first rank also fills in for what no rank has."""
+    """Look up what this rank has. Of a split or unreduced table the first rank alone fills in for what no rank has."""
     part = _part(place, ins[0])
     windows, sizes, mode, fill = params['windows'], params['slice_sizes'], params['mode'], params['fill']
     picked = windows.start_index_map
-    if all(part.block[d] == part.whole[d] for d in picked):
-        return lambda x, i: take(x, i, windows, sizes, part, mode, fill)
     zero, n_dims = outs[0].dtype.type(0), len(outs[0].shape)
-    fills = mode == 'fill' and fill != zero and not any(part.starts[d] for d in picked)
+    summand = bool(ins[0].unreduced) and any(place.mesh.coords(mpi.rank())[a] for a in ins[0].unreduced)
+    if all(part.block[d] == part.whole[d] for d in picked):
+        return lambda x, i: take(x, i, windows, sizes, part, mode, zero if summand else fill)
+    fills = mode == 'fill' and fill != zero and not summand and not any(part.starts[d] for d in picked)
 
     def run(x, i):
         y = take(x, i, windows, sizes, part, mode, zero)
@@ -160,43 +160,55 @@ scatter_add = _scatter('scatter-add', np.add, linearity=JOINT, summed=True, jvp=
 def _set_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
     """What was overwritten gets nothing; of updates of one place the last one gets all."""
     params = {'windows': windows, 'slice_sizes': slice_sizes, 'mode': mode}
-    t, u = typeof(ct), typeof(updates)
-    ct_updates = None
-    if updates.__class__ is Linear:
-        mine = _numbered(u.update(dtype=np.dtype(np.int32), unreduced=(), reduced=u.reduced | u.unreduced, kind='sum'))
-        board = zeros_of(x_like(typeof(x), typeof(mine)))
-        last = gather(scatter(board, indices, mine, **params), indices, **params, fill=np.int32(0))
-        mine_now = gather(ct, indices, **params, fill=t.dtype.type(0))
-        ct_updates = select_n(eq(last, mine), zero_scalar(typeof(mine_now)), mine_now)
     ct_x = None
     if x.__class__ is Linear:
-        ct_x = scatter(ct, indices, zeros_of(u.dual()), **params)
-    return [ct_x, None, ct_updates]
-
-
-def x_like(x: ArrayType, numbers: ArrayType) -> ArrayType:
-    """The operand's type for numbers that stand in its place: never unreduced, for they are compared."""
-    return x.update(dtype=numbers.dtype, unreduced=(), reduced=x.reduced | x.unreduced, kind='sum', weak_type=False)
-
-
-def _numbered(t: ArrayType):
-    """1, 2, 3, ... over all elements of a type."""
-    total = zeros_of(t)
-    stride = 1
-    for d in reversed(range(t.ndim)):
-        line = cast(iota(dtype=t.dtype, shape=t.shape, dimension=d, sharding=t.update(varying=()).sharding), t)
-        total = add(total, mul(line, t.dtype.type(stride)))
-        stride *= max(t.shape[d], 1)
-    return add(total, t.dtype.type(1))
+        u, split = typeof(updates), x.type.split_axes            # zeros are whole where the table is split, as updates are
+        zeros = zeros_of(u.update(unreduced=u.reduced - split, reduced=u.unreduced | u.reduced & split))
+        ct_x = scatter(ct, indices, zeros, **params)
+    return [ct_x, None, gather_last(ct, indices, **params) if updates.__class__ is Linear else None]
 
 
 scatter = _scatter('scatter', None, linearity=JOINT, summed=False, jvp=BY_LINEARITY, transpose=_set_transpose)
+
+
+# ---- gather_last: the adjoint of a scatter that replaces
+
+def _last_labels(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str) -> Signature:
+    operand, index = _operand_labels(x, windows, slice_sizes), _index_labels(indices, windows, summed=False)
+    return signature('gather-last', [operand, index], [_window_labels(x, operand, index, windows)], linearity=LINEAR_IN_FIRST,
+                     reducer='sum')
+
+
+def _last_kernel(place: Place, ins, outs, params) -> Callable:
+    part = _part(place, ins[0])
+    windows, sizes, mode = params['windows'], params['slice_sizes'], params['mode']
+    return lambda x, i: take_last(x, i, windows, sizes, part, mode)
+
+
+gather_last = Primitive(
+    'gather-last',
+    type=by_labels(_last_labels, lambda x, indices, **params: _gather_shape(x, indices, **params, fill=None)),
+    labels=_last_labels,
+    kernel=_last_kernel,
+    jvp=BY_LINEARITY,
+    transpose=(lambda ct, x, indices, **params: scatter(zeros_of(x.type.dual()), indices, ct, **params), None),
+    batch=LATER,
+    linearity=LINEAR_IN_FIRST)
+
+
+def _check_whole(name: str, x: ArrayType, windows: Windows) -> None:
+    """The derivative for an update depends on what is there now, which the rank of its row alone knows."""
+    if any(x.partitions[d] for d in windows.start_index_map):
+        raise NotImplementedError(
+            f"{name} into a dimension that is split has no derivative, got {x}: what an update does is known on the rank of its "
+            f"row only. Gather first the dimensions {windows.start_index_map} that indices are for, with reshard.")
 
 
 def _extremum_jvp(primals, tangents, **params):
     """The winner's tangent; where several values are it, their mean."""
     primitive = params.pop('_primitive')
     x, indices, updates = primals
+    _check_whole(primitive.name, typeof(x), params['windows'])
     y = primitive(*primals, **params)
     dtype = typeof(x).dtype
     here = gather(y, indices, **params, fill=dtype.type(0))
@@ -228,6 +240,7 @@ def _mul_jvp(primals, tangents, *, windows: Windows, slice_sizes: Dims, mode: st
     if tangents[0].__class__ is not Zero:
         total = scatter_mul(tangents[0], indices, updates, **params)
     if tangents[2].__class__ is not Zero:
+        _check_whole('scatter-mul', typeof(x), windows)
         rest = div(gather(y, indices, **params, fill=dtype.type(0)), updates)
         term = scatter_add(zeros_of(typeof(y)), indices, mul(tangents[2], rest), **params)
         total = term if total is None else add(total, term)
