@@ -16,6 +16,11 @@ from distad.types.mesh import Mesh
 Coords = dict[str, int]
 
 
+def version_axes(t: ArrayType) -> frozenset[str]:
+    """The axes along which each rank has a value of its own: those it varies over, and those that types do not tell of."""
+    return t.varying | frozenset(t.mesh.auto_axes)
+
+
 def place_of(mesh: Mesh, axes, coords: Coords) -> int:
     """A rank's number among those along these axes."""
     at = 0
@@ -83,7 +88,7 @@ def whole(blocks: Sequence[np.ndarray], t: ArrayType, mesh: Mesh) -> dict[int, n
     summands: dict[int, dict[int, np.ndarray]] = {}
     for rank, part in zip(mesh.ranks, blocks, strict=True):
         coords = mesh.coords(rank)
-        version, which, where = place_of(mesh, t.varying, coords), place_of(mesh, t.unreduced, coords), index(t, mesh, coords)
+        version, which, where = place_of(mesh, version_axes(t), coords), place_of(mesh, t.unreduced, coords), index(t, mesh, coords)
         before = parts.setdefault((version, which, *(s.start for s in where)), part)
         if before is not part and before.tobytes() != part.tobytes():
             raise AssertionError(f'copies differ between ranks: {before.ravel()[:4]} and {part.ravel()[:4]} ...')

@@ -119,7 +119,8 @@ class Call:
 
     `orders`: of derivatives that exist (0, 1 or 2); `forward`, `transposes`: whether there is forward and reverse mode;
     `communicates`: whether the call may send; `tolerance`: relative error in float64; `places`: how many placements are tried;
-    `stacked`: the reference is a function of stacks (`exchanges`).
+    `refuses`: for which types of operands derivatives are refused, by NotImplementedError, though the value is not;
+    `stacked`: the reference is a function of stacks (`exchanges`); `untracked`: over axes that types do not tell of.
     """
 
     operands: tuple[Operand, ...]
@@ -131,7 +132,9 @@ class Call:
     communicates: bool = False
     tolerance: float = 1e-9
     places: int = 8
+    refuses: Callable[[Types], bool] = lambda types: False
     stacked: bool = False
+    untracked: bool = False
 
     @property
     def types(self) -> Types:

@@ -14,7 +14,7 @@ import numpy as np
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, Mesh
-from tests.laws.blocks import place_of, whole
+from tests.laws.blocks import place_of, version_axes, whole
 from tests.laws.calls import Call, Operand, Types
 from tests.laws.observation import Case, Observation
 from tests.laws.reference import pairing, unlike
@@ -36,8 +36,9 @@ def exchange(along: Callable[..., np.ndarray], *operands: Operand, params: Calla
 
 
 def over(mesh: AbstractMesh) -> list[Axes]:
-    """The sets of manual axes, in each order."""
-    return [axes for k in range(1, len(mesh.manual_axes) + 1) for axes in itertools.permutations(mesh.manual_axes, k)]
+    """The sets of manual axes, in each order; tracked or untracked ones."""
+    axes = mesh.manual_axes or mesh.auto_axes
+    return [some for k in range(1, len(axes) + 1) for some in itertools.permutations(axes, k)]
 
 
 def _of_rows(mesh: Mesh, stack: np.ndarray, axes: Axes, f: Callable[[np.ndarray, int], np.ndarray]) -> np.ndarray:
@@ -99,5 +100,5 @@ def _differences(function: Callable[[list], list], x: Sequence, t: Sequence, u: 
 
 def _stack(mesh: Mesh, t: ArrayType, value: Callable[[int], np.ndarray]) -> np.ndarray:
     """The stack of a value of this type from its versions."""
-    made = np.stack([value(place_of(mesh, t.varying, mesh.coords(rank))) for rank in mesh.ranks])
+    made = np.stack([value(place_of(mesh, version_axes(t), mesh.coords(rank))) for rank in mesh.ranks])
     return made.reshape(*mesh.axis_sizes, *made.shape[1:])

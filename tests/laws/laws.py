@@ -17,7 +17,7 @@ from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import show
 from distad.types.mesh import Mesh
-from tests.laws.blocks import block, place_of, whole
+from tests.laws.blocks import block, place_of, version_axes, whole
 from tests.laws.calls import Call
 from tests.laws.exchanges import refute
 from tests.laws.observation import Case, Observation, inputs, observe
@@ -57,7 +57,7 @@ def visit(primitive: Primitive, calls: Sequence[Call], mesh: Mesh) -> Visit:
     visited.faults += [f'{case}: {fault}' for case, s in zip(cases, seen, strict=True) for fault in s.faults]
     visited.observed, visited.compared = len(cases), sum(len(s.blocks) for s in seen)
     group = mpi.group(mesh, mesh.axis_names)
-    digest = zlib.crc32(' '.join(map(str, cases)).encode())
+    digest = zlib.crc32(' '.join(show(case.types + case.outs) for case in cases).encode())
     everyone = [pickle.loads(part) for part in collectives.agree(group, pickle.dumps((digest, [s.blocks for s in seen])))]
     if len({theirs for theirs, _ in everyone}) > 1:
         visited.faults.append(f'{primitive.name}: the ranks accept different placements')
@@ -114,7 +114,7 @@ def on_this_rank(case: Case, mesh: Mesh) -> Observation:
 
     def place(value: np.ndarray, t: ArrayType) -> Array:
         return Array(t, mesh, frozen(block(value, t, mesh, rank)))
-    return observe(case, inputs(case, place, lambda t: place_of(mesh, t.varying, mesh.coords(rank))))
+    return observe(case, inputs(case, place, lambda t: place_of(mesh, version_axes(t), mesh.coords(rank))))
 
 
 def judge(case: Case, seen: Observation, by_rank: Sequence[dict[str, list[np.ndarray]]], mesh: Mesh) -> list[str]:
@@ -143,6 +143,6 @@ def versions_at(case: Case, t: ArrayType, version: int, mesh: Mesh):
     """Which versions of operands and cotangents the ranks have at one place along the axes over which a result varies."""
     if not any(x.varying for x in (*case.types, *case.outs)):
         return None
-    coords = next(mesh.coords(r) for r in mesh.ranks if place_of(mesh, t.varying, mesh.coords(r)) == version)
-    return (tuple(place_of(mesh, x.varying, coords) for x in case.types),
-            tuple(place_of(mesh, x.varying, coords) for x in case.outs))
+    coords = next(mesh.coords(r) for r in mesh.ranks if place_of(mesh, version_axes(t), mesh.coords(r)) == version)
+    return (tuple(place_of(mesh, version_axes(x), coords) for x in case.types),
+            tuple(place_of(mesh, version_axes(x), coords) for x in case.outs))

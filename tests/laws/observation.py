@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,6 +103,11 @@ def observe(case: Case, given: Inputs) -> Observation:
         _keep(seen, 'value', lambda: case(*given.operands), case.outs)
     _check_sent(case, seen, 'forward', sent)
     if 'value' not in seen.types or not case.orders:
+        return seen
+    if call.refuses(case.types):
+        with suppress(NotImplementedError):
+            tangents_of(case, given.operands, first)
+            seen.faults.append('has a derivative, which it should refuse')
         return seen
     tangents = [t.tangent() for t in case.outs]
     duals = [t.dual() for x, t in zip(call.operands, case.types, strict=True) if x.active]

@@ -45,8 +45,8 @@ def candidates(types: Types, literal: Sequence[bool], mesh: AbstractMesh, accept
     Axes are independent of one another, mostly. So what is accepted along several axes is looked for where each of them alone
     is accepted; and everywhere, for what this misses and for what has to be rejected.
     """
-    choices = [[['N'] if lit else states(t, axis in mesh.manual_axes) for t, lit in zip(types, literal, strict=True)]
-               for axis in mesh.axis_names]
+    choices = [[['N'] if lit or axis in mesh.auto_axes else states(t, axis in mesh.manual_axes)
+                for t, lit in zip(types, literal, strict=True)] for axis in mesh.axis_names]
 
     def on(combination: tuple[tuple[State, ...], ...], flip: bool) -> Types | None:
         """The operands in states by axis and operand; literals stay what they are."""

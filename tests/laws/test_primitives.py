@@ -55,33 +55,41 @@ def check(name: str, mesh: Mesh) -> None:
         pytest.fail(f'{len(faults)} faults:\n' + '\n'.join(faults[:40]), pytrace=False)
 
 
-def manual(mesh: Mesh, *axes: str) -> Mesh:
-    """The same mesh with some axes manual."""
-    kinds = tuple(AxisType.Manual if axis in axes else AxisType.Explicit for axis in mesh.axis_names)
-    return Mesh(mesh.devices, mesh.axis_names, kinds)
+def with_axes(mesh: Mesh, kind: AxisType, *axes: str) -> Mesh:
+    """The same mesh with some axes of another kind."""
+    return Mesh(mesh.devices, mesh.axis_names, tuple(kind if axis in axes else AxisType.Explicit for axis in mesh.axis_names))
 
 
-def exchanges(name: str) -> bool:
-    """Whether a primitive has a meaning over manual axes only."""
-    calls = CALLS.get(name)
-    return isinstance(calls, list) and all(call.stacked for call in calls)
+def names(field: str) -> list[str]:
+    """The primitives whose calls are of a kind."""
+    return [name for name, calls in CALLS.items() if isinstance(calls, list) and all(getattr(call, field) for call in calls)]
 
 
-@pytest.mark.parametrize('name', [name for name in PRIMITIVES if not exchanges(name)])
+EXCHANGES, UNTRACKED = names('stacked'), names('untracked')
+
+
+@pytest.mark.parametrize('name', [name for name in PRIMITIVES if name not in EXCHANGES])
 @pytest.mark.meshes((2,), (2, 2), (4,), (3,), (1, 2))
 def test_on_explicit_axes(name: str, mesh: Mesh) -> None:
     check(name, mesh)
 
 
-@pytest.mark.parametrize('name', PRIMITIVES)
+@pytest.mark.parametrize('name', [name for name in PRIMITIVES if name not in UNTRACKED])
 @pytest.mark.meshes((2,), (2, 2), (3,))
 def test_beside_a_manual_axis(name: str, mesh: Mesh) -> None:
-    with set_mesh(manual(mesh, 'X')) as here:
+    with set_mesh(with_axes(mesh, AxisType.Manual, 'X')) as here:
         check(name, here)
 
 
-@pytest.mark.parametrize('name', [name for name in PRIMITIVES if exchanges(name)])
+@pytest.mark.parametrize('name', [name for name in EXCHANGES if name not in UNTRACKED])
 @pytest.mark.meshes((2, 2))
 def test_over_manual_axes(name: str, mesh: Mesh) -> None:
-    with set_mesh(manual(mesh, 'X', 'Y')) as here:
+    with set_mesh(with_axes(mesh, AxisType.Manual, 'X', 'Y')) as here:
+        check(name, here)
+
+
+@pytest.mark.parametrize('name', UNTRACKED)
+@pytest.mark.meshes((2,), (2, 2))
+def test_over_untracked_axes(name: str, mesh: Mesh) -> None:
+    with set_mesh(with_axes(mesh, AxisType.Auto, 'X')) as here:
         check(name, here)

@@ -108,7 +108,7 @@ def mapped(body: Callable[..., list], reference: Callable, *operands: Operand, c
 
 
 def mapped_params(body: Callable[..., list], types: Types, outer: AbstractMesh, manual: frozenset[str]) -> dict:
-    inner = outer.with_types({axis: AxisType.Manual for axis in manual})
+    inner = outer.with_types(dict.fromkeys(manual, AxisType.Manual))
     specs = tuple(P(*(tuple(a for a in axes if a in manual) for axes in t.partitions), unreduced=t.unreduced & manual,
                     reduced=t.reduced & manual) for t in types)
     with use_abstract_mesh(inner):

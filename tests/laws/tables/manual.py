@@ -75,6 +75,7 @@ SCATTERED = [(f(M, N),), (f(M), f(N)), (i32(M),), (f(2, N),), (f(3, N),), (f(4, 
 
 
 TABLE: Table = {
+    'psum': [exchange(summed, f(M, N)).but(untracked=True), exchange(summed, f(N), i32(), f()).but(untracked=True)],
     'pvary': [exchange(same, f(M, N)), exchange(same, i32())],
     'preduced': [exchange(same, f(M, N))],
     'vary_unreduced_cast': [exchange(summed, f(M, N))],
