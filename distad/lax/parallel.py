@@ -166,24 +166,26 @@ def all_gather(x: Any, axis_name: Axes, *, axis: int = 0, tiled: bool = False, t
             if casts.manual_state('all_gather', v.type, axes) != 'V':
                 raise ValueError(f"all_gather(to='reduced') takes a varying value, got {v.type}")
     values = [_varying('all_gather', v, axes) for v in values]
-    return _by_dimension(structure, values, axis, 0 if tiled else 1,
-                         lambda vs, d: kinds[to](*vs, axes=axes, dimension=d, tiled=tiled))
+    return tree.unflatten(structure, _by_place(values, [_dimension(v, axis, 0 if tiled else 1) for v in values],
+                                               lambda vs, d: kinds[to](*vs, axes=axes, dimension=d, tiled=tiled)))
 
 
-def _by_dimension(structure, values: list, axis: int, extra: int, move: Callable[[list, int], list]) -> Any:
-    """Values moved along a dimension counted from the front or the end: those of equal place together."""
-    places = []
-    for v in values:
-        n = v.ndim + extra
-        if not -n <= axis < n:
-            raise ValueError(f"axis {axis} is out of bounds for {v.type}")
-        places.append(axis % n)
+def _dimension(v: Value, axis: int, extra: int = 0) -> int:
+    """A dimension counted from the front or the end."""
+    n = v.ndim + extra
+    if not -n <= axis < n:
+        raise ValueError(f"axis {axis} is out of bounds for {v.type}")
+    return axis % n
+
+
+def _by_place(values: list, places: list, move: Callable[[list, Any], list]) -> list:
+    """Values moved along dimensions: those of equal place together, in one message for each dtype."""
     out: list = [None] * len(values)
-    for d in dict.fromkeys(places):
-        at = [i for i, p in enumerate(places) if p == d]
-        for i, y in zip(at, move([values[i] for i in at], d), strict=True):
+    for place in dict.fromkeys(places):
+        at = [i for i, p in enumerate(places) if p == place]
+        for i, y in zip(at, move([values[i] for i in at], place), strict=True):
             out[i] = y
-    return tree.unflatten(structure, out)
+    return out
 
 
 def psum_scatter(x: Any, axis_name: Axes, *, scatter_dimension: int = 0, tiled: bool = False,
@@ -201,8 +203,8 @@ def psum_scatter(x: Any, axis_name: Axes, *, scatter_dimension: int = 0, tiled: 
         primitive = collectives.unreduced_reduce_scatter
     else:
         primitive, values = collectives.reduce_scatter, [_varying('psum_scatter', v, axes) for v in values]
-    return _by_dimension(structure, values, scatter_dimension, 0,
-                         lambda vs, d: primitive(*vs, axes=axes, dimension=d, tiled=tiled))
+    return tree.unflatten(structure, _by_place(values, [_dimension(v, scatter_dimension) for v in values],
+                                               lambda vs, d: primitive(*vs, axes=axes, dimension=d, tiled=tiled)))
 
 
 def all_to_all(x: Any, axis_name: Axes, split_axis: int, concat_axis: int, *, tiled: bool = False,
@@ -216,21 +218,25 @@ def all_to_all(x: Any, axis_name: Axes, split_axis: int, concat_axis: int, *, ti
     _no_groups('all_to_all', axis_index_groups)
     values, structure = _values('all_to_all', x)
     n = axis_size(axes)
-    out = []
-    for v in values:
-        v = _varying('all_to_all', v, axes)
-        s, c = split_axis % max(v.ndim, 1), concat_axis % max(v.ndim, 1)
-        if tiled:
-            out.append(collectives.all_to_all(v, axes=axes, split_axis=s, concat_axis=c)[0])
-            continue
-        if not v.ndim or v.shape[s] != n:
+    values = [_varying('all_to_all', v, axes) for v in values]
+    places = [(_dimension(v, split_axis), _dimension(v, concat_axis)) for v in values]
+    if tiled:
+        return tree.unflatten(structure, _by_place(values, places, lambda vs, place: collectives.all_to_all(
+            *vs, axes=axes, split_axis=place[0], concat_axis=place[1])))
+    for v, (split, _) in zip(values, places, strict=True):
+        if v.shape[split] != n:
             raise ValueError(f"all_to_all without tiled=True takes a dimension of the size {n} of {', '.join(axes)}, "
                              f"dimension {split_axis} of {v.type} has another")
-        y = collectives.all_to_all(v, axes=axes, split_axis=s, concat_axis=s)[0]
-        order = [d for d in range(v.ndim) if d != s]
-        order.insert(c, s)
-        out.append(transpose(y, permutation=tuple(order)))
-    return tree.unflatten(structure, out)
+    moved = _by_place(values, [split for split, _ in places],
+                      lambda vs, split: collectives.all_to_all(*vs, axes=axes, split_axis=split, concat_axis=split))
+    return tree.unflatten(structure, [_moved(y, *place) for y, place in zip(moved, places, strict=True)])
+
+
+def _moved(v: Value, source: int, target: int) -> Value:
+    """A value with one dimension at another place."""
+    order = [d for d in range(v.ndim) if d != source]
+    order.insert(target, source)
+    return transpose(v, permutation=tuple(order))
 
 
 def ppermute(x: Any, axis_name: Axes, perm: Sequence[tuple[int, int]]) -> Any:
