@@ -7,7 +7,7 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 `import distad` starts no MPI; the first mesh or device does.
 """
 
-from distad import lax, nn, numpy, random, sharding, tree
+from distad import lax, nn, numpy, ops, random, sharding, tree
 from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.config import config
@@ -42,6 +42,7 @@ from distad.lax.placement import (
     reshard,
 )
 from distad.numpy import methods as _methods
+from distad.segment import segment_max, segment_min, segment_prod, segment_sum
 from distad.source import bounded as _bounded
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_abstract_mesh, get_mesh, set_mesh
@@ -53,3 +54,5 @@ PartitionSpec = P
 __version__ = '0.1.0'
 
 _bounded(globals())
+for _f in (segment_max, segment_min, segment_prod, segment_sum):         # JAX has them beside the primitives
+    setattr(ops, _f.__name__, _f)

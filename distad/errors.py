@@ -13,6 +13,7 @@
     |   |-- TracerArrayConversionError
     |   |-- TracerBoolConversionError
     |   `-- TracerIntegerConversionError
+    |-- NonConcreteBooleanIndexError a traced mask as an index                           (also an IndexError)
     `-- ClusterError                 the ranks, not the program                           (also a RuntimeError)
         |-- LauncherMismatchError    mpirun and the MPI library do not know each other
         |-- DisagreementError        the ranks do not run the same program
@@ -75,6 +76,10 @@ class TracerBoolConversionError(ConcretizationTypeError):
 
 class TracerIntegerConversionError(ConcretizationTypeError):
     """A traced value as an index of a Python sequence."""
+
+
+class NonConcreteBooleanIndexError(DistadError, IndexError):
+    """A traced mask as an index: how many elements it picks, and so a shape, is not known."""
 
 
 class ClusterError(DistadError, RuntimeError):

@@ -13,8 +13,10 @@ from distad.numpy.logic import *  # noqa: F403
 from distad.numpy.padding import *  # noqa: F403
 from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
+from distad.numpy.searching import *  # noqa: F403
 from distad.numpy.shapes import *  # noqa: F403
 from distad.numpy.statistics import *  # noqa: F403
+from distad.numpy.taking import *  # noqa: F403
 from distad.source import bounded
 
 bounded(globals())

@@ -11,6 +11,7 @@ from distad.core.value import Value, is_scalar, typeof
 from distad.lax.documentation import documented
 from distad.lax.kind import kindly
 from distad.numpy.promotion import ArrayLike, converted, inexact_operands, operands, promoted, same_rank
+from distad.numpy.searching import nonzero
 from distad.ops import arithmetic, compare, rounding
 from distad.ops import complex as complex_ops
 from distad.ops.basic import zero_scalar
@@ -140,8 +141,9 @@ iscomplex = _test('iscomplex', lambda x: compare.not_(_is_real(x)), 'Whether it 
 
 # ---- choices
 
-def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Value:
-    """x where the condition holds, y elsewhere.
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: int | None = None,
+          fill_value: Any = None) -> Value | tuple[Value, ...]:
+    """x where the condition holds, y elsewhere; of a condition alone where it holds, see `nonzero`.
 
     condition, x, y: arrays and numbers that broadcast to [...]. The result has the common dtype of x and y. It is split
     where an operand is, and a replicated operand beside a split one is cut for free; x and y may be unreduced if both are,
@@ -150,6 +152,10 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike) -> Value:
 
         jnp.where(x > 0, x, 0.0)
     """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None or size is not None or fill_value is not None:
+        raise ValueError('where takes a condition and two values, or a condition alone and perhaps size and fill_value')
     which = truth(condition, 'where')
     x, y = promoted('where', *_zeros_beside(x, y))
     return kindly(compare.select_n, *same_rank([which, y, x], 'where'))

@@ -14,9 +14,10 @@ from distad.errors import (
     TracerIntegerConversionError,
 )
 from distad.lax.placement import addressable_shards
+from distad.numpy.at import At
+from distad.numpy.known import known
 from distad.runtime.blocks import index_of
 from distad.runtime.mpi import rank as _rank
-from distad.transforms.jvp import JVPTracer
 from distad.types import dtypes
 from distad.types.sharding import NamedSharding
 
@@ -50,6 +51,7 @@ def install(names) -> None:
     Value.T = property(names.transpose)
     Value.__getitem__ = names.getitem
     Value.__iter__ = names.iterate
+    Value.at = property(At)
 
 
 def _operator(f: Callable, reflected: bool = False) -> Callable:
@@ -70,13 +72,6 @@ def _one(args: tuple):
 
 
 # ---- reading: what Python needs to know now
-
-def known(x: Value) -> Array | None:
-    """The array behind a value, if it is known while this code runs."""
-    while isinstance(x, JVPTracer):
-        x = x.primal
-    return x if isinstance(x, Array) else None
-
 
 def _scalar(x: Value, what: str, error: type[Exception]):
     """The one element as a Python number, on which control flow of Python may depend: so it must be the same on all ranks."""

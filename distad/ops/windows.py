@@ -144,3 +144,12 @@ def put(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, windows: Window
     else:
         combine.at(target, where, new)
     return out
+
+
+def take_last(x: np.ndarray, indices: np.ndarray, windows: Windows, sizes: Dims, part: Part, mode: str) -> np.ndarray:
+    """As `take`; but of places that name one element the last alone has it. What the others have, and what is not ours, is zero."""
+    zero = x.dtype.type(0)
+    y = take(x, indices, windows, sizes, part, mode, zero)
+    mine = np.arange(1, y.size + 1).reshape(y.shape)
+    board = put(np.zeros(x.shape, mine.dtype), indices, mine, windows, sizes, part, mode, None)
+    return np.where(take(board, indices, windows, sizes, part, mode, 0) == mine, y, zero)

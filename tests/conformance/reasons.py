@@ -135,6 +135,22 @@ REASONS = (
         applies=kinds('out-sharding-reduced', 'reshape-out-sharding-ur-mismatch'),
     ),
     Reason(
+        text='a lookup in a split dimension is a local one and a sum of its results; updates go to the rank that has their row, and '
+             'those that are split add up: what is refused as ambiguous has one meaning',
+        allows=('accepts',),
+        applies=kinds('gather-scatter-ambiguous'),
+    ),
+    Reason(
+        text='a lookup in a reduced table, or an addition to an unreduced one, by a batch that is split',
+        allows=('accepts', 'class'),
+        applies=both(kinds('spec-overlap', 'spec-repeats-mesh-axis'), lambda case: case['group'] in ('gather', 'scatter')),
+    ),
+    Reason(
+        text='one element of a split dimension is whole, and read where it is',
+        allows=('accepts',),
+        applies=both(kinds('slice-not-divisible'), expr(r'dynamic_(slice|index)')),
+    ),
+    Reason(
         text="a refusal for reasons of sharding is a ShardingTypeError, also where JAX's comes from deeper down",
         allows=('class',),
         applies=kinds('div-by-unreduced', 'unreduced-kind', 'unreduced-times-not-reduced', 'sharding-assert',
