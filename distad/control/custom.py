@@ -9,6 +9,7 @@ from functools import update_wrapper
 
 from distad import tree
 from distad.compiler.codegen import compile_jaxpr
+from distad.control.repair import towards
 from distad.core.jaxpr import Jaxpr, evaluate
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import Trace, current_trace, use_trace
@@ -261,12 +262,14 @@ def _checked(name: str, found, types, structure) -> list:
     """The cotangents a backward rule returned, flat, of the types that the arguments ask for."""
     if not isinstance(found, (tuple, list)):
         raise TypeError(f"the backward rule of {name} must return a tuple with a cotangent for each argument, got {found!r}")
-    given = tree.broadcast_prefix(tuple(found), tree.unflatten(structure, types), is_leaf=lambda x: x is None)
-    for ct, t in zip(given, types, strict=True):
+    primals = tree.unflatten(structure, types)
+    given = tree.broadcast_prefix(tuple(found), primals, is_leaf=lambda x: x is None)
+    paths = [tree.keystr(path) for path, _ in tree.flatten_with_path(primals)[0]]
+    for path, ct, t in zip(paths, given, types, strict=True):
         if ct is None or t.tangent().dtype != t.dtype:
             continue
         got, want = typeof(ct).update(weak_type=False), t.dual().update(weak_type=False)
         if got != want and not (got.mesh.empty or want.mesh.empty):
-            raise ValueError(f"the backward rule of {name} returned a cotangent of type {got} for an argument of type {t}; "
-                             f"it must be of type {want}. Cast or reduce it with reshard.")
+            raise ValueError(f"the backward rule of {name}, a custom_vjp function, returned a cotangent ct of type {got} for "
+                             f"argument {path} of type {t}; it must be of type {want}. {towards(got, want, 'ct')}")
     return [Zero(t.dual()) if ct is None else ct for ct, t in zip(given, types, strict=True)]

@@ -1,4 +1,4 @@
-"""What makes two types equal that must be: for the carries of loops and the results of branches."""
+"""What makes two types equal that must be: for carries of loops, results of branches and cotangents of custom rules."""
 
 from distad.types.array_type import ArrayType, axis_state
 from distad.types.spec import written
@@ -6,6 +6,20 @@ from distad.types.spec import written
 # Along a manual axis: the state to which free casts bring both.
 COMMON = {frozenset('NV'): ('V', 'varying'), frozenset('RV'): ('V', 'varying'), frozenset('NR'): ('R', 'reduced'),
           frozenset('VU'): ('U', 'unreduced')}
+
+# Along a manual axis: from one state to another.
+TOWARDS = {'VN': 'lax.psum({x}, {axis!r})', 'UN': 'lax.psum({x}, {axis!r})', 'NV': "lax.pcast({x}, {axis!r}, to='varying')",
+           'RV': "lax.pcast({x}, {axis!r}, to='varying')", 'VU': "lax.pcast({x}, {axis!r}, to='unreduced')",
+           'NR': "lax.pcast({x}, {axis!r}, to='reduced')"}
+
+
+def towards(got: ArrayType, want: ArrayType, x: str) -> str:
+    """What to write so that `x`, of type `got`, gets the other type."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return 'Shape and dtype are those of the argument.'
+    pairs = [(axis_state(got, axis) + axis_state(want, axis), axis) for axis in want.mesh.manual_axes]
+    steps = [TOWARDS[pair].format(x=x, axis=axis) for pair, axis in pairs if pair in TOWARDS]
+    return ' '.join(f"Return {step}." for step in steps) or f"Return reshard({x}, {written(want.spec)})."
 
 
 def repair(a: ArrayType, x: str, b: ArrayType, y: str) -> str:
