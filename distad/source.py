@@ -10,12 +10,13 @@ from pathlib import Path
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
 import optree
 
 F = TypeVar('F', bound=Callable[..., Any])
 
-# The library's own files, and those of the pytree library that calls back into it.
-_OURS = (str(Path(__file__).parent) + '/', str(Path(optree.__file__).parent) + '/', '<distad ')
+# The library's own files, and those of the libraries that stand between it and itself: pytrees, and NumPy's errstate.
+_OURS = (*(str(Path(module.__file__).parent) + '/' for module in (sys.modules['distad'], optree, np)), '<distad ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def traceback_text(kind: type[BaseException], value: BaseException, trace: Trace
     told = traceback.TracebackException(kind, value, trace)
     hidden = 0 if _full() else _hide(told)
     text = ''.join(told.format())
-    return text + (f"({hidden} frames of distad are not shown; DISTAD_TRACEBACK=full shows them)\n" if hidden else '')
+    frames = '1 frame of distad is' if hidden == 1 else f"{hidden} frames of distad are"
+    return text + (f"({frames} not shown; DISTAD_TRACEBACK=full shows {'it' if hidden == 1 else 'them'})\n" if hidden else '')
 
 
 def _hide(told: traceback.TracebackException) -> int:
