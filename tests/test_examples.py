@@ -45,17 +45,18 @@ def test_every_program_is_run_here_and_is_in_the_readme():
 @pytest.mark.parametrize('name', sorted(SENDS))
 def test_an_example_is_right_and_sends_what_it_should(name, n):
     done = run(name, n, *OPTIONS[name])
-    assert (done.returncode, done.stderr) == (0, '')
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
     errors = re.findall(r'relative error (\S+), allowed (\S+)', done.stdout)
     assert errors and all(float(error) <= float(allowed) for error, allowed in errors)
-    assert re.findall(r'(?:sends|forward and backward:?) (.*?)(?: \(.*)?$', done.stdout, re.M)[-1] == SENDS[name][(1, 2, 4).index(n)]
+    sent = re.findall(r'(?:sends|forward and backward:?) (.*?)(?: \(.*)?$', done.stdout, re.M)
+    assert sent[-1] == SENDS[name][(1, 2, 4).index(n)]
 
 
 def test_the_trainer_has_the_same_losses_on_any_number_of_ranks_with_one_collective_a_step():
     losses = {}
     for n in (1, 2, 3, 4):
         done = run('train', n, *OPTIONS['train'])
-        assert (done.returncode, done.stderr) == (0, '')
+        assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
         lines = re.findall(r'^epoch +\d+ +loss (\S+) .* collectives a step (\d+) ', done.stdout, re.M)
         assert [int(sent) for _, sent in lines] == [int(n > 1)] * 2
         losses[n] = [float(loss) for loss, _ in lines]
@@ -66,7 +67,7 @@ def test_the_trainer_has_the_same_losses_on_any_number_of_ranks_with_one_collect
 
 def test_the_trainer_learns_the_digits():
     done = run('train', 1)
-    assert (done.returncode, done.stderr) == (0, '')
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
     assert float(re.findall(r'test accuracy +(\S+) %', done.stdout)[-1]) >= 97
 
 
@@ -84,18 +85,20 @@ def test_a_wrong_result_ends_with_status_1_and_one_sentence():
     assert done.stderr.count('the sum is wrong: the relative error is 9.1e-02\n') == 1
 
 
-@pytest.mark.parametrize('options, message', [
-    (['--epochs', 'many'], "argument --epochs: 'many' is not a number from 1 on"),
-    (['--batch', '100'], '--batch must divide 1440 and be a multiple of microbatches times ranks, 4 x 3'),
-    (['--epoch-count', '3'], 'unrecognized arguments: --epoch-count 3'),
+@pytest.mark.parametrize('name, options, message', [
+    ('train', ['--batch', '100'], '--batch must divide 1440 and be a multiple of microbatches times ranks, 4 x 3'),
+    ('fsdp', ['--steps', 'many'], "argument --steps: 'many' is not a number from 1 on"),
+    ('pipeline', ['--layer-count', '3'], 'unrecognized arguments: --layer-count 3'),
 ])
-def test_wrong_options_are_told_once(options, message):
-    done = run('train', 3, *options)
+def test_wrong_options_are_told_once(name, options, message):
+    done = run(name, 3, *options)
     assert (done.returncode, done.stdout) == (2, '')
-    assert done.stderr.startswith('usage: ') and done.stderr.count(f"train.py: error: {message}") == done.stderr.count('error:') == 1
+    assert done.stderr.startswith('usage: ') and done.stderr.endswith(f"{name}.py: error: {message}\n")
+    assert done.stderr.count('error:') == 1
 
 
-def test_help_is_told_once_and_needs_no_mpi():
-    done = launch([str(EXAMPLES / 'train.py'), '--help'], 2, env={'MPI4PY_LIBMPI': '/there/is/none'})
+@pytest.mark.parametrize('name, n', [('train', 1), ('tensor_parallel', 2)])
+def test_help_is_told_once_and_needs_no_mpi(name, n):
+    done = launch([str(EXAMPLES / f"{name}.py"), '--help'], n, env={'MPI4PY_LIBMPI': '/there/is/none'})
     assert (done.returncode, done.stderr) == (0, '')
-    assert done.stdout.count('usage: train.py') == 1 and 'images a step, over all ranks (default 240)' in done.stdout
+    assert done.stdout.count(f"usage: {name}.py") == 1 and done.stdout.endswith('Run it with mpirun -n N.\n')
