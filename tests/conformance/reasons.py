@@ -143,7 +143,17 @@ REASONS = (
     Reason(
         text='a lookup in a reduced table, or an addition to an unreduced one, by a batch that is split',
         allows=('accepts', 'class'),
-        applies=both(kinds('spec-overlap', 'spec-repeats-mesh-axis'), lambda case: case['group'] in ('gather', 'scatter')),
+        applies=both(kinds('spec-overlap', 'spec-repeats-mesh-axis'), lambda case: case['group'] in ('gather', 'scatter', 'grad')),
+    ),
+    Reason(
+        text='the gradient of a lookup whose indices were gathered takes them gathered',
+        allows=('collectives',),
+        applies=ids('gather-029'),
+    ),
+    Reason(
+        text='one_hot of split ids with the classes split over the same axis, as asked: the result is exchanged',
+        allows=('accepts',),
+        applies=both(kinds('one-hot-spec'), lambda case: case['group'] == 'gather'),
     ),
     Reason(
         text='one element of a split dimension is whole, and read where it is',

@@ -83,6 +83,21 @@ def scattered(combine: Callable, x: Operand, indices: Operand, windows: Windows,
     return call(reference, x, indices, updates, windows=windows, slice_sizes=sizes, mode=mode).but(places=10)
 
 
+def gathered_last(x: Operand, indices: Operand, windows: Windows, sizes: tuple[int, ...], mode: str = 'clip') -> Call:
+    """Of places that name one element the last alone has it."""
+    def reference(x, indices):
+        shape, position = result_of(x.shape, indices, windows, sizes)
+        y, owner = np.zeros(shape, x.dtype), np.zeros(x.shape, int)
+        numbers = np.arange(1, y.size + 1).reshape(shape)
+        inside = [(position(p), window) for p, window in windows_in(x.shape, indices, windows, sizes, mode) if window is not None]
+        for at, window in inside:
+            owner[window] = numbers[at].reshape(owner[window].shape)
+        for at, window in inside:
+            y[at] = np.where(owner[window].reshape(y[at].shape) == numbers[at], x[window].reshape(y[at].shape), 0)
+        return y
+    return call(reference, x, indices, windows=windows, slice_sizes=sizes, mode=mode).but(places=10)
+
+
 ROWS = Windows(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
 COLUMNS = Windows(offset_dims=(0,), collapsed_slice_dims=(1,), start_index_map=(1,))
 PAIRS = Windows(offset_dims=(2,), collapsed_slice_dims=(0,), start_index_map=(0,))
@@ -114,6 +129,7 @@ TABLE: Table = {
     'dynamic_update_slice': [dynamic_update(f(M, N), f(4, N)), dynamic_update(f(M, N), f(M, 5)), dynamic_update(i32(N), i32(6))],
     'gather': [*(gathered(*form) for form in FORMS), gathered(*FORMS[0], mode='fill', fill=7.0), gathered(*FORMS[3], mode='fill'),
                gathered(i32(M, N), *FORMS[0][1:])],
+    'gather-last': [*(gathered_last(*form) for form in FORMS), *(gathered_last(*form, mode='fill') for form in (FORMS[0], FORMS[3]))],
     'scatter-add': each(np.add, linear=True), 'scatter': each(lambda old, new: new, linear=True),
     'scatter-min': each(np.minimum, linear=False), 'scatter-max': each(np.maximum, linear=False),
     'scatter-mul': each(np.multiply, linear=False),
