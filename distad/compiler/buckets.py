@@ -28,7 +28,7 @@ def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
     for eqn in equations:
         here = max((level.get(a, 0) for a in eqn.ins if a.__class__ is Var), default=0)
         sent = messages(eqn) if eqn.primitive.multiple else []
-        if sent:
+        if sent and not eqn.primitive.separate:
             dtypes = frozenset(v.type.dtype for v in eqn.outs)
             found.setdefault((here, eqn.primitive, tuple(sent), dtypes, _common(eqn)), []).append(eqn)
         for v in eqn.outs:

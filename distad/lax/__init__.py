@@ -8,6 +8,7 @@ from distad.control.scan import map_ as map
 from distad.control.scan import scan as scan
 from distad.lax.contraction import *  # noqa: F403
 from distad.lax.creation import *  # noqa: F403
+from distad.lax.cumulative import *  # noqa: F403
 from distad.lax.dynamic import *  # noqa: F403
 from distad.lax.elementwise import *  # noqa: F403
 from distad.lax.indexing import *  # noqa: F403
@@ -15,6 +16,7 @@ from distad.lax.parallel import *  # noqa: F403
 from distad.lax.reduction import *  # noqa: F403
 from distad.lax.shape import *  # noqa: F403
 from distad.lax.slicing import *  # noqa: F403
+from distad.lax.sorting import *  # noqa: F403
 from distad.ops.stop import stop_gradient as stop_gradient
 from distad.source import bounded
 
