@@ -35,7 +35,7 @@ def dynamic_slice(operand, start_indices: Starts, slice_sizes: Sequence[int]) ->
     operands stay so. Communication: where a split dimension is cut, an all-reduce or reduce-scatter of the part.
     Raises ShardingTypeError where a size does not divide, and for unreduced indices.
 
-        lax.dynamic_slice(jnp.arange(6.), (i,), (2,))
+        dynamic_slice(jnp.arange(6.), (-2,), (2,))        # 4., 5.
     """
     x = as_value(operand, 'dynamic_slice')
     t = typeof(x)
@@ -120,7 +120,7 @@ def dynamic_update_slice(operand, update, start_indices: Starts) -> Value:
     Both are unreduced, or none. Communication: where a split dimension is cut and the update is split there, an all-gather of the
     update. Raises ShardingTypeError for states that do not go together.
 
-        lax.dynamic_update_slice(jnp.arange(6.), jnp.zeros(2), (i,))
+        dynamic_update_slice(jnp.ones(3), jnp.zeros(2), (1,))             # 1., 0., 0.
     """
     x = as_value(operand, 'dynamic_update_slice')
     u = as_value(x.dtype.type(update) if is_scalar(update) else update, 'dynamic_update_slice')
@@ -155,7 +155,7 @@ def _along(name: str, x: Value, start, axis: int) -> tuple[int, list]:
 def dynamic_slice_in_dim(operand, start_index: int | Value, slice_size: int, axis: int = 0) -> Value:
     """A slice of one dimension from an index on. See `dynamic_slice`.
 
-        lax.dynamic_slice_in_dim(jnp.arange(6.), i, 2)
+        dynamic_slice_in_dim(jnp.arange(6.), 3, 2)        # 3., 4.
     """
     x = as_value(operand, 'dynamic_slice_in_dim')
     d, starts = _along('dynamic_slice_in_dim', x, start_index, axis)
@@ -165,7 +165,7 @@ def dynamic_slice_in_dim(operand, start_index: int | Value, slice_size: int, axi
 def dynamic_index_in_dim(operand, index: int | Value, axis: int = 0, keepdims: bool = True) -> Value:
     """One index of a dimension, kept with size 1 or dropped. See `dynamic_slice`.
 
-        lax.dynamic_index_in_dim(jnp.arange(6.), i, keepdims=False)
+        dynamic_index_in_dim(jnp.arange(6.), 4, keepdims=False)           # 4.
     """
     x = as_value(operand, 'dynamic_index_in_dim')
     y = dynamic_slice_in_dim(x, index, 1, axis)
@@ -175,7 +175,7 @@ def dynamic_index_in_dim(operand, index: int | Value, axis: int = 0, keepdims: b
 def dynamic_update_slice_in_dim(operand, update, start_index: int | Value, axis: int) -> Value:
     """The array with a slice of one dimension replaced, from an index on. See `dynamic_update_slice`.
 
-        lax.dynamic_update_slice_in_dim(jnp.arange(6.), jnp.zeros(2), i, 0)
+        dynamic_update_slice_in_dim(jnp.ones(3), jnp.zeros(1), 1, 0)      # 1., 0., 1.
     """
     x = as_value(operand, 'dynamic_update_slice_in_dim')
     _, starts = _along('dynamic_update_slice_in_dim', x, start_index, axis)
@@ -185,7 +185,7 @@ def dynamic_update_slice_in_dim(operand, update, start_index: int | Value, axis:
 def dynamic_update_index_in_dim(operand, update, index: int | Value, axis: int) -> Value:
     """The array with one index of a dimension replaced; the update has this dimension with size 1, or not at all.
 
-        lax.dynamic_update_index_in_dim(jnp.arange(6.), 0.0, i, 0)
+        dynamic_update_index_in_dim(jnp.ones(3), 0.0, 2, 0)              # 1., 1., 0.
     """
     x = as_value(operand, 'dynamic_update_index_in_dim')
     u = as_value(x.dtype.type(update) if is_scalar(update) else update, 'dynamic_update_index_in_dim')

@@ -257,7 +257,7 @@ def gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, sl
     Communication: an all-reduce of the result where a dimension that is picked from one by one is split. Unreduced operands stay
     so. Raises ShardingTypeError for unreduced indices and for windows that cut a split dimension.
 
-        gather(x, i[:, None], GatherDimensionNumbers((1,), (0,), (0,)), (1, x.shape[1]))      # x[i]
+        gather(jnp.arange(6.).reshape(3, 2), [[2], [0]], GatherDimensionNumbers((1,), (0,), (0,)), (1, 2))     # 4., 5., 0., 1.
     """
     x = as_value(operand, 'gather')
     indices = _integers('gather', start_indices)
@@ -290,12 +290,12 @@ def _scatter(primitive: Primitive, what: str):
     f.__doc__ = f"""{what}
 
     operand: [n, ..]; scatter_indices: integers [b.., k], the first corners of windows; updates: dimensions b.. and those of the
-    windows, of the operand's dtype; dimension_numbers: see `ScatterDimensionNumbers`. The result lies as the operand. Windows beyond
-    the bounds are dropped, or with mode 'clip' moved inside.
+    windows, of the operand's dtype; dimension_numbers: see `ScatterDimensionNumbers`. The result lies as the operand. Windows
+    beyond the bounds are dropped, or with mode 'clip' moved inside.
     Communication: none where updates are whole; updates of a sum that are split over the places b.. leave an all-reduce of the
     result. Raises ShardingTypeError for unreduced indices, and for states of operand and updates that do not go together.
 
-        lax.{f.__name__}(x, i[:, None], u, ScatterDimensionNumbers((1,), (0,), (0,)))
+        {f.__name__}(jnp.ones(3), [[2]], jnp.zeros(1), ScatterDimensionNumbers((), (0,), (0,)))
     """
     return f
 
@@ -317,7 +317,7 @@ scatter_max = _scatter(ops.scatter_max, 'The greater of windows of an array and 
 def scatter_sub(operand, scatter_indices, updates, dimension_numbers: ScatterDimensionNumbers, **options) -> Value:
     """Updates subtracted from windows of an array. See `scatter_add`.
 
-        lax.scatter_sub(x, i[:, None], u, ScatterDimensionNumbers((1,), (0,), (0,)))
+        scatter_sub(jnp.ones(3), [[2]], jnp.ones(1), ScatterDimensionNumbers((), (0,), (0,)))       # 1., 1., 0.
     """
     negative = -updates if is_scalar(updates) else arithmetic.neg(as_value(updates, 'scatter_sub'))
     return scatter_add(operand, scatter_indices, negative, dimension_numbers, **options)
@@ -328,7 +328,7 @@ def index_take(src, idxs: Sequence, axes: Sequence[int]) -> Value:
 
     src: [n, ..]; idxs: integers [b], one array for each of `axes`. See `gather`.
 
-        lax.index_take(x, (jnp.array([0, 2]),), (0,))    # x[[0, 2]]
+        index_take(jnp.arange(6.), (np.array([0, 2]),), (0,))      # 0., 2.
     """
     x = as_value(src, 'index_take')
     dims = dims_of('index_take', axes, x.ndim)

@@ -1,7 +1,7 @@
 """x.at[index]: an array with some of its elements changed.
 
-Arrays are immutable, so each of these gives a new one, which lies as the old one did. Updates of elements that one rank has are made
-there. Updates that are split over a batch are added up by one all-reduce, or, if an `out_sharding` says so, not yet.
+Arrays are immutable, so each of these gives a new one, which lies as the old one did. Updates of elements that one rank has are
+made there. Updates that are split over a batch are added up by one all-reduce, or, if an `out_sharding` says so, not yet.
 """
 
 from collections.abc import Callable

@@ -7,9 +7,9 @@ import pytest
 
 import distad as jax
 import distad.numpy as jnp
-from distad.errors import ShardingTypeError
+from distad.errors import NonConcreteBooleanIndexError, ShardingTypeError
 from distad.types.array_type import ArrayType
-from tests.ops.arrays import get, numbers, placements, put, some
+from tests.ops.arrays import counted, get, numbers, placements, put, some
 from tests.ops.moving import check_move
 
 P = jax.P
@@ -75,11 +75,11 @@ def test_types(mesh):
 
 
 @pytest.mark.meshes((2, 2))
-def test_numbers_pick_from_dimensions_that_are_whole(mesh):
+def test_a_number_of_a_split_dimension_is_read_where_it_is(mesh):
     x = jax.reshard(jnp.arange(32.).reshape(8, 4), P('X', None))
-    with pytest.raises(ShardingTypeError, match=r'picks 0 of dimension 0, which is split over X.*reshard\(x, P\(None, None\)\)'):
-        x[0]
-    assert np.asarray(jax.reshard(x, P(None, None))[0]).tolist() == [0, 1, 2, 3]
+    row = x[5]
+    assert str(row.type) == 'float32[4]' and np.asarray(row).tolist() == [20, 21, 22, 23]
+    assert counted(lambda: x[5]) == ({'all-reduce': 1}, 16)
     with pytest.raises(ShardingTypeError, match=r'gives size 3 in dimension 0, which does not divide over mesh axis X of size 2'):
         x[:3]
 
@@ -105,14 +105,15 @@ def test_what_an_index_may_not_be():
     for error, match, index in (
             (IndexError, 'out of bounds', 2), (IndexError, 'out of bounds', (0, -4)),
             (IndexError, 'too many', (0, 0, 0)), (IndexError, 'ellipsis', (..., ...)), (TypeError, 'integers', 1.5),
-            (TypeError, 'integers', 'a'), (ValueError, 'zero', slice(0, 1, 0)),
-            (NotImplementedError, r'jnp\.stack', [0, 1]), (NotImplementedError, r'jnp\.stack', np.array([0, 1])),
-            (NotImplementedError, 'where', jnp.ones((2, 3), bool)),
-            (NotImplementedError, r'jnp\.stack', (slice(None), [0]))):
+            (TypeError, 'integers', 'a'), (ValueError, 'zero', slice(0, 1, 0)), (TypeError, 'integers', np.array([0.5])),
+            (IndexError, r'mask of shape \(3,\).*sizes \(2,\)', np.ones(3, bool)),
+            (IndexError, r'broadcast together with shapes \(2,\) \(3,\)', ([0, 1], [0, 1, 2]))):
         with pytest.raises(error, match=match):
             x[index]
-    with pytest.raises(TypeError, match='traced integer'):
-        jax.jit(lambda i: x[i])(1)
+    with pytest.raises(NonConcreteBooleanIndexError, match=r'traced.*jnp\.where'):
+        jax.jit(lambda mask: x[mask])(x > 1)
+    with pytest.raises(IndexError, match=r'traced.*lax\.dynamic_slice_in_dim'):
+        jax.jit(lambda i: x[i:])(1)
     with pytest.raises(TypeError, match=r'x = x\.at\[.*\]\.set\('):
         x[0] = 1.
     assert float(x[jnp.int32(1), 2]) == 5.
