@@ -1,7 +1,10 @@
-"""Buckets: collectives that are ready together and go the same way become one message.
+"""Buckets: sums that are ready together and go the same way become one message.
 
 The level of a collective is the number of collectives that must be done before it. Two of one level never wait for each other, so
 those of one level and kind, over the same axes, may be one equation. All ranks have the same program, so they agree.
+
+Only what adds up is joined. A gather makes its operand as many times larger as there are ranks; joined with others it would be made
+before it is needed, and weights that are gathered layer by layer would all be there at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +31,7 @@ def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
     for eqn in equations:
         here = max((level.get(a, 0) for a in eqn.ins if a.__class__ is Var), default=0)
         sent = messages(eqn) if eqn.primitive.multiple else []
-        if sent and not eqn.primitive.separate:
+        if sent and not eqn.primitive.separate and JOINED.issuperset(kind for kind, _ in sent):
             dtypes = frozenset(v.type.dtype for v in eqn.outs)
             found.setdefault((here, eqn.primitive, tuple(sent), dtypes, _common(eqn)), []).append(eqn)
         for v in eqn.outs:
@@ -41,6 +44,7 @@ def _common(eqn: Equation):
     return tuple((k, v) for k, v in eqn.params.items() if k not in PER_OPERAND)
 
 
+JOINED = frozenset({'all-reduce', 'reduce-scatter'})
 PER_OPERAND = ('to',)
 
 
