@@ -12,7 +12,7 @@ from distad.core.lift import as_value
 from distad.core.value import Value, typeof
 from distad.lax.creation import on_mesh_of
 from distad.lax.dims import dim_of, shape_of
-from distad.lax.kind import whole_along, with_sharding
+from distad.lax.kind import with_sharding
 from distad.lax.shape import Sharding
 from distad.ops.random import random_split
 from distad.random.continuous import random_gumbel
@@ -20,19 +20,20 @@ from distad.random.draws import Shape, float_dtype, place, random_uint, random_u
 from distad.random.keys import single
 from distad.random.uniform import random_int
 from distad.types import dtypes
+from distad.types.spec import P
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Sharding = None) -> Value:
     """The numbers below x, or the slices of x along a dimension, in random order.
 
     Args:
-      key: key<fry>[] or uint32[2]. x: a number n, or an array [..., n, ...], whole along the axis.
-      axis: the dimension n. independent: whether the elements of each slice move by themselves.
+      key: key<fry>[] or uint32[2]. x: a number n, or an array [..., n, ...]. axis: the dimension n.
+      independent: whether the elements of each slice move by themselves.
       out_sharding: where the result lies; by default as x does.
     Returns: int32[n], or an array of the type of x.
-    Communication: none of its own. With `out_sharding`, an array x that is split along the axis is gathered first, and the
-      result cut, as by `reshard`.
-    Raises: TypeError for x that is neither; ValueError for an axis that x has not; ShardingTypeError for x split along it.
+    Communication: none where x is whole along the axis. Where it is split, the slices change ranks: by one reduce-scatter, or,
+      for one dimension and independent elements, as in `lax.sort`. An array goes to another `out_sharding` as by `reshard`.
+    Raises: TypeError for x that is neither; ValueError for an axis that x has not.
 
     >>> order = permutation(key(0), 5)
     """
@@ -45,17 +46,17 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
             y = _shuffle(key, jnp.arange(int(x)), 0)
         else:
             x = as_value(x, 'permutation')
-            axis = dim_of('permutation', axis, x.ndim)
-            if out_sharding is not None:
-                x = whole_along(x, [axis])
-            y = _permuted(key, x, axis, independent)
+            y = _permuted(key, x, dim_of('permutation', axis, x.ndim), independent)
         return with_sharding(y, out_sharding)
 
 
 def _permuted(key: Value, x: Value, axis: int, independent: bool) -> Value:
     if independent or x.ndim == 1:
         return _shuffle(key, x, axis)
-    return jnp.take(x, _shuffle(key, jnp.arange(x.shape[axis]), 0), axis=axis, unique_indices=True)
+    order = _shuffle(key, jnp.arange(x.shape[axis]), 0)
+    if axes := typeof(x).partitions[axis]:                     # an order that is split as x is keeps the result so
+        order = with_sharding(order, P(axes))
+    return jnp.take(x, order, axis=axis, unique_indices=True)
 
 
 def _shuffle(key: Value, x: Value, axis: int) -> Value:
@@ -114,13 +115,12 @@ def choice(key: Any, a: Any, shape: int | Sequence[int] = (), replace: bool = Tr
     """Numbers below a, or slices of a along a dimension, drawn at random.
 
     Args:
-      key: key<fry>[] or uint32[2]. a: a number n, or an array [..., n, ...], whole along the axis. shape: m, ...
+      key: key<fry>[] or uint32[2]. a: a number n, or an array [..., n, ...]. shape: m, ...
       replace: whether a slice may be drawn more than once. p: their probabilities float[n], by default equal ones.
       axis: the dimension n. mode: as in `gumbel`, for draws without replacement by p.
     Returns: int32[m, ...], or an array [..., m, ..., ...] of the dtype of a.
-    Communication: none.
+    Communication: none, unless a or p are split along the axis: then that of `jnp.take`, `permutation` or `jnp.cumsum`.
     Raises: ValueError for p of another shape, nothing to draw from, and more draws than slices without replacement.
-      ShardingTypeError for an array split along the axis.
 
     >>> picked = choice(key(0), 5, (3,), replace=False)
     """
