@@ -186,7 +186,7 @@ custom_lin = Primitive(
     type=lambda *types, bwd, num_res, out_types: out_types,
     kernel=lambda *a: _no_forward(),
     jvp=NoRule('it stands for the tangent of a custom_vjp function, which has no forward mode'),
-    transpose=_lin_transpose, batch=LATER, multiple=True)
+    transpose=_lin_transpose, batch=LATER, multiple=True, fleeting=True)
 
 
 def _no_forward():

@@ -4,6 +4,8 @@ A call is looked up by primitive, operand types, parameters and mesh; what is fo
 Python function on blocks with everything else bound. Ranks outside the mesh know the types and hold nothing.
 """
 
+from collections import OrderedDict
+
 import numpy as np
 
 from distad.core import trace as traces
@@ -14,16 +16,17 @@ from distad.runtime import mpi
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, Mesh, get_mesh
 
-_LIMIT = 8192
+_LIMIT, _PROGRAMS = 8192, 256
 
 
 class EagerTrace(Trace):
     """The bottom of every tower of traces."""
 
-    __slots__ = ('calls', 'meshes')
+    __slots__ = ('calls', 'programs', 'meshes')
 
     def __init__(self) -> None:
         self.calls: dict = {}
+        self.programs: OrderedDict = OrderedDict()                # calls that run programs: the last ones used
         self.meshes: dict[AbstractMesh, Mesh | None] = {}         # the mesh of ranks behind an abstract one; None: several
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
@@ -33,10 +36,11 @@ class EagerTrace(Trace):
         key = (primitive, types, get_mesh() if mesh is None else mesh, tuple(params.items()))
         found = self.calls.get(key)
         if found is None:
-            found = self.prepare(primitive, types, mesh, params)
-            if len(self.calls) >= _LIMIT:
-                self.calls.clear()
-            self.calls[key] = found
+            found = self.programs.get(key)
+            if found is None:
+                found = self.remember(primitive, key, self.prepare(primitive, types, mesh, params))
+            else:
+                self.programs.move_to_end(key)
         outs, mesh, kernel = found
         if kernel is None:
             return [Array(t, mesh, None) for t in outs]
@@ -44,6 +48,18 @@ class EagerTrace(Trace):
         if not primitive.multiple:
             made = (made,)
         return [Array(t, mesh if not t.mesh.empty else None, frozen(b)) for t, b in zip(outs, made, strict=True)]
+
+    def remember(self, primitive: Primitive, key: tuple, found: tuple) -> tuple:
+        """Keep what was found. Of calls that run programs few are kept: a loop that is traced anew each time makes them anew."""
+        if primitive.fleeting:
+            self.programs[key] = found
+            if len(self.programs) > _PROGRAMS:
+                self.programs.popitem(last=False)
+            return found
+        if len(self.calls) >= _LIMIT:
+            self.calls.clear()
+        self.calls[key] = found
+        return found
 
     def prepare(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict):
         outs = primitive.infer(types, params)

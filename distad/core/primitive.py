@@ -69,18 +69,21 @@ class Primitive:
     """One operation of the language. Calling it binds it to the current trace."""
 
     __slots__ = ('name', 'type', 'impl', 'kernel', 'jvp', 'transpose', 'batch', 'split', 'linearity', 'multiple',
-                 'labels', 'show', 'prune', 'effect', 'messages', 'separate', '_types')
+                 'labels', 'show', 'prune', 'effect', 'messages', 'separate', 'fleeting', '_types')
 
     def __init__(self, name: str, *, type: Callable, impl: Callable | None = None, kernel: Callable | None = None,
                  jvp, transpose, batch, split: Callable | None = None, linearity: Linearity = NONLINEAR,
                  multiple: bool = False, labels: Callable | None = None, show: Callable | None = None,
-                 prune: Callable | None = None, effect: bool = False, messages: Callable | None = None, separate: bool = False):
+                 prune: Callable | None = None, effect: bool = False, messages: Callable | None = None, separate: bool = False,
+                 fleeting: bool = False):
         self.name, self.type, self.impl = name, type, impl
         self.kernel = kernel or self._plain_kernel
         self.jvp, self.transpose, self.batch, self.split = jvp, transpose, batch, split
         self.linearity, self.multiple = linearity, multiple
         self.labels = labels
         self.show, self.prune, self.effect, self.messages, self.separate = show, prune, effect, messages, separate
+        # Parameters that hold programs or functions are made anew by most calls, so little is remembered of these.
+        self.fleeting = fleeting or split is not None
         self._types: dict = {}
         for field in ('jvp', 'transpose', 'batch'):
             if getattr(self, field) is None:
@@ -97,6 +100,9 @@ class Primitive:
 
     def infer(self, types: tuple[ArrayType, ...], params: dict) -> tuple[ArrayType, ...]:
         """The types of the results, remembered by operand types and parameters."""
+        if self.fleeting:
+            out = self.type(*types, **params)
+            return tuple(out) if self.multiple else (out,)
         key = (types, tuple(params.items()))
         try:
             return self._types[key]
