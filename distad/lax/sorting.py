@@ -67,6 +67,13 @@ def _sorted(xs: list, d: int, params: dict) -> list:
     return cast_all(ops.sort(*moved, dimension=d, **params), types)
 
 
+def in_order(x: Value, d: int) -> Value:
+    """The array sorted along a dimension, and left where it was sorted: maybe another dimension is split than before."""
+    t = typeof(x)
+    other = _elsewhere(t, d) if t.partitions[d] and t.ndim > 1 else None
+    return sort(x if other is None else cast(x, t.update(partitions=other)), dimension=d)
+
+
 def _elsewhere(t: ArrayType, d: int):
     """The partitions with the axes of a dimension on another one, if there is one that divides."""
     n = ranks_along(t, d)

@@ -6,6 +6,7 @@ What is missing has the number of elements for its position, which is beyond the
 import numpy as np
 
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
+from distad.core.value import Zero, typeof
 from distad.ops.broadcast import LATER
 from distad.types.array_type import ArrayType
 from distad.types.inference import infer
@@ -50,11 +51,16 @@ def _unique_impl(x, *, out, size):
     return _fixed(first, size, missing, POSITION), _fixed(count, size, 0, POSITION), number.reshape(x.shape).astype(POSITION)
 
 
+def _unique_jvp(primals, tangents, *, size):
+    outs = unique(*primals, size=size)
+    return outs, [Zero(typeof(y).tangent()) for y in outs]
+
+
 unique = Primitive(
     'unique',
     type=_unique_type,
     impl=_unique_impl,
-    jvp=(None,),
+    jvp=_unique_jvp,
     transpose=NoRule('it is not linear'),
     batch=LATER,
     multiple=True)

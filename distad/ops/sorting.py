@@ -27,8 +27,8 @@ INDEX = np.dtype(np.int32)
 # ---- permutations and their derivatives
 
 def numbers_like(x, dimension: int):
-    """0, 1, 2, ... along a dimension, in the shape and the states of x."""
-    t = typeof(x).update(dtype=INDEX, weak_type=False)
+    """0, 1, 2, ... along a dimension, in the shape and the states of x (but never unreduced)."""
+    t = typeof(x).update(dtype=INDEX, weak_type=False, unreduced=(), kind='sum')
     return cast(iota(dtype=INDEX, shape=t.shape, dimension=dimension, sharding=t.update(varying=()).sharding), t)
 
 

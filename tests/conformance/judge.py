@@ -113,7 +113,8 @@ def _judge_refusal(case: Case, mode: str, trial: Trial, verdict: Verdict) -> Non
         gave = ', '.join(got.types) or repr(got.python)
         if verdict.because(case, 'accepts', f'{mode}: gave {gave}; expected {label}'):
             if 'reference' in trial:
-                _compare(mode, got, trial['reference'], case, verdict)
+                if not reasons.find(case, 'undefined'):
+                    _compare(mode, got, trial['reference'], case, verdict)
             else:
                 verdict.problems.append(f'{mode}: gave {gave}, and there is no reference to check it by')
 

@@ -10,8 +10,9 @@ answer differ in one way:
     type       gives another type than JAX               (the value is checked)
     python     gives another Python value than JAX
     collectives  sends more than JAX
+    undefined  gives another value on another placement, as the operands are none that the function is for
 
-No reason lets a wrong value pass.
+No other reason lets a wrong value pass.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ def expr(pattern: str) -> Callable[[Case], bool]:
 
 def both(*conditions: Callable[[Case], bool]) -> Callable[[Case], bool]:
     return lambda case: all(condition(case) for condition in conditions)
+
+
+def either(*conditions: Callable[[Case], bool]) -> Callable[[Case], bool]:
+    return lambda case: any(condition(case) for condition in conditions)
 
 
 def one_unreduced(case: Case) -> bool:
@@ -226,6 +231,26 @@ REASONS = (
         text='to repeat the edge along a whole dimension does not concern the split ones',
         allows=('accepts',),
         applies=ids('shape_ops-020'),
+    ),
+    Reason(
+        text='along a split dimension each rank accumulates its block, and the totals of blocks are gathered',
+        allows=('accepts',),
+        applies=either(kinds('cumulative-along-sharded'), ids('cumsum-020')),
+    ),
+    Reason(
+        text='a split dimension is sorted by a sample sort, or where another one is split instead: by all-to-alls',
+        allows=('accepts',),
+        applies=kinds('sort-spec'),
+    ),
+    Reason(
+        text='places in a sorted array are counted by each rank in its block, and added up',
+        allows=('accepts',),
+        applies=both(kinds('gather-scatter-ambiguous'), expr('searchsorted|digitize|interp')),
+    ),
+    Reason(
+        text='the array that is searched is not sorted',
+        allows=('accepts', 'undefined'),
+        applies=ids('sort-033'),
     ),
 )
 
