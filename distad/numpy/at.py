@@ -16,6 +16,7 @@ from distad.core.primitive import Primitive
 from distad.core.value import Value, is_scalar, typeof
 from distad.lax import shape as lax_shape
 from distad.lax.indexing import bounds, updated, vectors
+from distad.lax.kind import with_sharding
 from distad.lax.shape import Sharding
 from distad.numpy import elementwise, reductions
 from distad.numpy.creation import full_like
@@ -136,12 +137,19 @@ class Place:
         """
         x = self.array
         mode = options.get('mode') or 'drop'
-        if unique_indices or _are_unique(x.type, self.index):
+        reading = read_index(x.type, self.index, strict=False)
+        apart = any(d not in reading.places and x.type.partitions[d] and _is_line(x.type, d, p) for d, p in enumerate(reading.picks))
+        once = unique_indices or _are_unique(reading)
+        if once and not apart:
             return self.set(func(self.get(mode=mode)), **options)
         zeros = full_like(x, 0, np.int32) if not x.type.unreduced else full_like(_reduced(x), 0, np.int32)
         times = Place(zeros, self.index).add(1, mode=mode)
-        return while_loop(lambda state: state[0] < reductions.max(times),
-                          lambda state: (state[0] + 1, where(state[0] < times, func(state[1]), state[1])), (np.int32(0), x))[1]
+        if once:
+            y = where(times > 0, func(x), x)
+        else:
+            _, y = while_loop(lambda state: state[0] < reductions.max(times),
+                              lambda state: (state[0] + 1, where(state[0] < times, func(state[1]), state[1])), (np.int32(0), x))
+        return with_sharding(y, options.get('out_sharding'))
 
     mul = multiply
 
@@ -155,9 +163,8 @@ def _reduced(x: Value) -> ArrayType:
     return t.update(unreduced=(), reduced=t.reduced | t.unreduced, kind='sum')
 
 
-def _are_unique(t: ArrayType, index: Any) -> bool:
+def _are_unique(reading: Reading) -> bool:
     """Whether an index is known to name no element twice."""
-    reading = read_index(t, index, strict=False)
     if any(isinstance(p, Value) and p.ndim for p in reading.places.values()):
         return False
     known = [np.broadcast_to(p, reading.block).ravel() for p in reading.places.values() if not isinstance(p, Value)]

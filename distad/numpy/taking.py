@@ -133,7 +133,7 @@ def put(a, ind, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) 
     _not_in_place('put', inplace)
     x = as_value(a, 'put')
     index = ravel(as_value(ind, 'put'))
-    values = as_value(v, 'put')
+    values = as_value(np.asarray(v) if isinstance(v, (list, tuple)) else v, 'put')
     if values.ndim:
         values = ravel(values)
         values = values[np.arange(index.size) % max(values.size, 1)]
