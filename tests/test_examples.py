@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parents[1] / 'examples'
 pytestmark = [pytest.mark.ranks(1), pytest.mark.timeout(400)]
 
 OPTIONS = {  # small ones
+    'embedding': ['--steps', '3'],
     'fsdp': ['--steps', '3'],
     'halo_heat': ['--rounds', '22'],
     'pipeline': ['--steps', '3'],
@@ -20,6 +21,7 @@ OPTIONS = {  # small ones
 }
 # What the last line about a step says is sent on 1, 2 and 4 ranks.
 SENDS = {
+    'embedding': ('nothing', '1 all-reduce', '1 all-reduce'),
     'fsdp': ('nothing', *['6 all-gather, 1 all-reduce, 3 reduce-scatter'] * 2),
     'halo_heat': ('nothing', *['1204 collective-permute'] * 2),
     'pipeline': ('nothing', '1 all-reduce, 18 collective-permute', '1 all-reduce, 22 collective-permute'),

@@ -118,8 +118,8 @@ def test_a_reduced_table_has_its_gradient_unreduced(mesh):
 
 @pytest.mark.meshes((2,), (2, 2), (3,))
 def test_dynamic_slices_on_every_placement(mesh):
-    for t, (start, sizes) in some([placements((M, N), mesh), [((2, 0), (6, 6)), ((0, 3), (12, 2)), ((11, -1), (6, 1)), ((-3, 1), (1, 3)),
-                                                              ((4, 4), (1, 1))]], 40):
+    corners = [((2, 0), (6, 6)), ((0, 3), (12, 2)), ((11, -1), (6, 1)), ((-3, 1), (1, 3)), ((4, 4), (1, 1))]
+    for t, (start, sizes) in some([placements((M, N), mesh), corners], 40):
         at = [min(max(s + n if s < 0 else s, 0), n - k) for s, n, k in zip(start, (M, N), sizes, strict=True)]
         part = tuple(slice(a, a + k) for a, k in zip(at, sizes, strict=True))
         for traced in (False, True):
