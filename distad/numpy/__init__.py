@@ -3,6 +3,7 @@
 from distad.numpy import linalg as linalg
 from distad.numpy.creation import *  # noqa: F403
 from distad.numpy.cumulative import *  # noqa: F403
+from distad.numpy.diagonals import *  # noqa: F403
 from distad.numpy.dtype_info import *  # noqa: F403
 from distad.numpy.einsum import *  # noqa: F403
 from distad.numpy.elementwise import *  # noqa: F403
@@ -14,6 +15,7 @@ from distad.numpy.logic import *  # noqa: F403
 from distad.numpy.padding import *  # noqa: F403
 from distad.numpy.quantiles import *  # noqa: F403
 from distad.numpy.reductions import *  # noqa: F403
+from distad.numpy.repeating import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
 from distad.numpy.searching import *  # noqa: F403
 from distad.numpy.shapes import *  # noqa: F403

@@ -29,7 +29,7 @@ GROUPS = ('boundary', 'pcast', 'collective', 'unreduced_kind', 'binary', 'select
 
 # What belongs to groups of operations that are not built yet, by the text of the program.
 LATER = re.compile(
-    r'vmap|jac(rev|fwd)|hessian|top_k|sort|cumsum|cumprod|cumlogsumexp|cummax|jnp\.(tile|roll|trace|diag|repeat|convolve)'
+    r'vmap|jac(rev|fwd)|hessian|top_k|sort|cumsum|cumprod|cumlogsumexp|cummax|jnp\.convolve'
     r'|lax\.(conv|associative|reduce_precision|rng)|custom_vmap|policy|linear_transpose|hijax'
     r'|checkpoint_policies|jax\.ref|symbolic|debug|callback|jnp\.linalg|fft')
 

@@ -233,6 +233,11 @@ REASONS = (
         applies=ids('shape_ops-020'),
     ),
     Reason(
+        text='elements repeated in place stay on their rank, and a split dimension is rolled by an exchange between neighbours',
+        allows=('accepts',),
+        applies=kinds('repeat-ambiguous', 'roll-sharded'),
+    ),
+    Reason(
         text='along a split dimension each rank accumulates its block, and the totals of blocks are gathered',
         allows=('accepts',),
         applies=either(kinds('cumulative-along-sharded'), ids('cumsum-020')),
