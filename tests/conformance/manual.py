@@ -29,8 +29,8 @@ GROUPS = ('boundary', 'pcast', 'collective', 'unreduced_kind', 'binary', 'select
 
 # What belongs to groups of operations that are not built yet, by the text of the program.
 LATER = re.compile(
-    r'vmap|jac(rev|fwd)|hessian|top_k|sort|cumsum|cumprod|cumlogsumexp|cummax|jnp\.convolve'
-    r'|lax\.(conv|associative|reduce_precision|rng)|custom_vmap|policy|linear_transpose|hijax'
+    r'vmap|jac(rev|fwd)|hessian|jnp\.convolve'
+    r'|lax\.(conv|reduce_precision|rng)|custom_vmap|policy|linear_transpose|hijax'
     r'|checkpoint_policies|jax\.ref|symbolic|debug|callback|jnp\.linalg|fft')
 
 # Where distad takes what JAX refuses, each with why it may: the value and its gradient are the only ones there can be.
