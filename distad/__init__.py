@@ -13,6 +13,7 @@ from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_g
 from distad.config import config
 from distad.control.custom import custom_jvp, custom_vjp
 from distad.control.jit import jit
+from distad.control.naming import named_call
 from distad.control.remat import checkpoint
 from distad.control.remat import checkpoint as remat
 from distad.control.shard_map import shard_map
@@ -27,7 +28,9 @@ from distad.errors import (
     ShardingTypeError,
 )
 from distad.lax.placement import (
+    block_until_ready,
     device_count,
+    device_get,
     device_put,
     devices,
     local_device_count,

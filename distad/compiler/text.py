@@ -32,6 +32,40 @@ def _lines(jaxpr: Jaxpr, path: str, indent: str, names: dict[Var, str]) -> Itera
     yield f"{indent}return {', '.join(map(name, jaxpr.outs))}"
 
 
+def fingerprint(jaxpr: Jaxpr) -> list[str]:
+    """A program as lines that are equal on ranks that run the same one: every equation with its parameters and its source."""
+    lines = [f"inputs {', '.join(map(str, jaxpr.in_types))}"]
+    names: dict[Var, str] = {}
+
+    def name(atom) -> str:
+        return f"{atom.value}:{atom.type}" if atom.__class__ is Literal else names.setdefault(atom, f"%{letters(len(names))}")
+
+    def walk(program: Jaxpr, indent: str) -> None:
+        for v in (*(v for v, _ in program.consts), *program.ins):
+            name(v)
+        for eqn in program.equations:
+            params = ' '.join(f"{k}={_told(v)}" for k, v in eqn.params.items())
+            outs = ', '.join(f"{name(v)}: {v.type}" for v in eqn.outs)
+            lines.append(f"{indent}{outs} = {eqn.primitive.name}[{params}]({', '.join(map(name, eqn.ins))}) at {eqn.source}")
+            for inner in sub_jaxprs(eqn.params):
+                walk(inner, indent + '  ')
+        lines.append(f"{indent}return {', '.join(map(name, program.outs))}")
+
+    walk(jaxpr, '')
+    return lines
+
+
+def _told(value) -> str:
+    """A parameter without what is one process's own: addresses of functions, and programs, which are told by themselves."""
+    if isinstance(value, Jaxpr) or callable(value):
+        return '...'
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_told, value))})"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(str, value)))}}}"
+    return str(value)
+
+
 def operations(eqn: Equation) -> list[str]:
     """What an equation does on this rank: the messages it sends, or its own name."""
     sent = messages(eqn)

@@ -1,6 +1,7 @@
 """lax.cond, lax.switch and lax.while_loop: the kind functions over the primitives."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from distad import tree
 from distad.control.branch import cond as cond_p
 from distad.control.branch import varying_axes
+from distad.control.closure import lifted
 from distad.control.loop import same_type
 from distad.control.repair import repair
 from distad.control.while_primitive import while_p
@@ -55,6 +57,8 @@ def _choose(name: str, index: Value, branches: tuple[Callable, ...], operands: t
     leaves, structure = tree.flatten(operands)
     values = [as_value(x, name) for x in leaves]
     axes = varying_axes(name, index.type)
+    if axes:
+        values, branches = [_entering(x, axes) for x in values], tuple(_closing(b, axes) for b in branches)
     programs, consts, trees = [], [], []
     for branch in branches:
         cell: list = []
@@ -78,6 +82,18 @@ def _flat(name: str, branch: Callable, structure, axes: frozenset[str], cell: li
         cell[:] = [made]
         return [_vary(as_value(y, f"a branch of {name}"), axes) for y in outs]
     return flat
+
+
+def _entering(x: Value, axes: frozenset[str]) -> Value:
+    """What enters a branch that ranks choose differently varies already: the sum that the cast to it transposes to stands outside."""
+    return x if x.type.unreduced & axes else _vary(x, axes)
+
+
+def _closing(branch: Callable, axes: frozenset[str]) -> Callable:
+    """The same for the arrays that a branch closes over."""
+    body, closed = lifted(branch)
+    entering = [_entering(x, axes) for x in closed]
+    return wraps(branch)(lambda *operands: body(entering, *operands)) if closed else branch
 
 
 def _vary(y: Value, axes: frozenset[str]) -> Value:

@@ -7,18 +7,21 @@ from typing import Any
 
 from distad import tree
 from distad.compiler.codegen import Program, compile_jaxpr
-from distad.compiler.text import as_text
+from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
 from distad.core.eager import EAGER, mesh_of
+from distad.core.forbid import forbidden_axes
 from distad.core.jaxpr import Jaxpr, at_path, open_consts
 from distad.core.lift import as_value
 from distad.core.trace import current_trace
 from distad.core.value import typeof
+from distad.ops.cast import cast
 from distad.runtime import agreement
 from distad.source import boundary
 from distad.transforms.stage import stage
 from distad.types.array_type import ArrayType
+from distad.types.asked import is_sharding, wanted
 from distad.types.mesh import Mesh, get_mesh
 from distad.types.struct import ShapeDtypeStruct, struct_of
 
@@ -73,9 +76,10 @@ class Compiled:
 class Jitted:
     """A function that runs compiled. See `jit`."""
 
-    def __init__(self, fun: Callable, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]):
+    def __init__(self, fun: Callable, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], in_shardings: Any,
+                 out_shardings: Any):
         functools.update_wrapper(self, fun)
-        self.fun = fun
+        self.fun, self.in_shardings, self.out_shardings = fun, in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
         self.name = getattr(fun, '__name__', type(fun).__name__)
         self.cache: dict = {}
@@ -85,7 +89,7 @@ class Jitted:
     def __call__(self, *args, **kwargs):
         flat, traced = self._traced(args, kwargs)
         if current_trace() is EAGER and traced not in self.agreed:
-            agreement.check(traced.mesh, f"jit({self.name})", lambda: signature(traced.jaxpr))
+            agreement.check(traced.mesh, f"jit({self.name})", lambda: fingerprint(traced.jaxpr))
             self.agreed.add(traced)
         outs = call(*traced.consts, *flat, jaxpr=traced.closed, name=self.name)
         return tree.unflatten(traced.out_tree, outs)
@@ -108,6 +112,8 @@ class Jitted:
         self.cache.clear()
 
     def _traced(self, args: tuple, kwargs: dict) -> tuple[list, Traced]:
+        if self.in_shardings is not None:
+            self._check_inputs(args)
         dynamic, static = self._parted(args, kwargs)
         leaves, structure = tree.flatten(dynamic)
         flat = [x if isinstance(x, ShapeDtypeStruct) else as_value(x, self.name) for x in leaves]
@@ -115,7 +121,7 @@ class Jitted:
         mesh = mesh_of(flat)
         if mesh is None and not get_mesh().empty:
             mesh = get_mesh()
-        key = (structure, types, static, mesh, config.enable_x64)
+        key = (structure, types, static, mesh, config.enable_x64, forbidden_axes())
         try:
             found = self.cache.get(key)
         except TypeError:
@@ -129,7 +135,10 @@ class Jitted:
 
         def flat_fun(*leaves):
             positional, named = self._joined(tree.unflatten(structure, leaves), len(args), static)
-            outs, made = tree.flatten(self.fun(*positional, **named))
+            out = self.fun(*positional, **named)
+            if self.out_shardings is not None:
+                out = self._placed(out)
+            outs, made = tree.flatten(out)
             out_tree[:] = [made]
             return [as_value(y, f"the result of {self.name}") for y in outs]
 
@@ -137,6 +146,22 @@ class Jitted:
             jaxpr = stage(flat_fun, types, self.name)
         closed, consts = open_consts(jaxpr)
         return Traced(jaxpr=jaxpr, closed=closed, consts=consts, out_tree=out_tree[0], name=self.name, mesh=mesh)
+
+    def _placed(self, out):
+        """The results in the shardings asked for."""
+        outs, structure = tree.flatten(out)
+        specs = tree.broadcast_prefix(self.out_shardings, out, is_leaf=is_sharding, what='the result')
+        values = [as_value(y, f"the result of {self.name}") for y in outs]
+        return tree.unflatten(structure, [y if s is None else cast(y, wanted(y.type, s)) for y, s in zip(values, specs, strict=True)])
+
+    def _check_inputs(self, args: tuple) -> None:
+        """Arguments have to lie as `in_shardings` say: jit moves nothing unseen."""
+        specs = tree.broadcast_prefix(self.in_shardings, args, is_leaf=is_sharding, what='the arguments')
+        for x, s in zip(tree.leaves(args), specs, strict=True):
+            t = typeof(x)
+            if s is not None and not t.mesh.empty and t != wanted(t, s):
+                raise ValueError(f"jit({self.name}): an argument of type {t} does not lie as in_shardings says, {s!r}. Bring it there "
+                                 f"with reshard(x, {s!r}).")
 
     def _parted(self, args: tuple, kwargs: dict) -> tuple[tuple, tuple]:
         """Arguments to trace, and static ones."""
@@ -153,20 +178,15 @@ class Jitted:
         return [fixed[i] if i in fixed else next(rest) for i in range(count)], {**named, **dict(static[1])}
 
 
-def signature(jaxpr: Jaxpr) -> list[str]:
-    """A program as lines that are equal on ranks that run the same one; each with the user's line."""
-    lines = [f"inputs {', '.join(map(str, jaxpr.in_types))}"]
-    lines.extend(text.rstrip() for text in as_text(jaxpr, '', jaxpr.name).splitlines())
-    return lines
-
-
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
-        donate_argnums: int | Sequence[int] = (), donate_argnames: str | Sequence[str] = ()) -> Any:
+        donate_argnums: int | Sequence[int] = (), donate_argnames: str | Sequence[str] = (), in_shardings: Any = None,
+        out_shardings: Any = None) -> Any:
     """Compile a function: traced once for each combination of argument types, then run as one program.
 
     `static_argnums`, `static_argnames`: arguments handed to Python as they are, part of the cache key, to be hashable.
-    `donate_argnums`, `donate_argnames`: arguments that the caller gives up. Everything the function does to arrays is traced;
-    at the first call all ranks of the mesh compare their programs, and a difference is an error on each of them.
+    `donate_argnums`, `donate_argnames`: arguments that the caller gives up. `in_shardings`: how arguments have to lie (a tree prefix
+    of P or NamedSharding; ValueError otherwise). `out_shardings`: what the results are resharded to. Everything the function does
+    to arrays is traced; at the first call all ranks of the mesh compare their programs, and a difference is an error on each.
     Communication: that of the program, to be seen in `jit(f).lower(*args).compile().as_text()`.
 
         step = jit(lambda w, x: (x @ w).sum())
@@ -174,7 +194,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = ()
     """
     if fun is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
-                                 donate_argnums=donate_argnums, donate_argnames=donate_argnames)
+                                 donate_argnums=donate_argnums, donate_argnames=donate_argnames, in_shardings=in_shardings,
+                                 out_shardings=out_shardings)
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
-    return Jitted(fun, nums, names)
+    return Jitted(fun, nums, names, in_shardings, out_shardings)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 import numpy as np
 
 from distad.core import trace as traces
+from distad.core.forbid import check_allowed, forbidden_axes
 from distad.core.primitive import Place, Primitive
 from distad.core.trace import Trace
 from distad.core.value import Array, check_concrete, is_scalar, typeof
@@ -42,6 +43,8 @@ class EagerTrace(Trace):
             else:
                 self.programs.move_to_end(key)
         outs, mesh, kernel = found
+        if forbidden_axes():
+            check_allowed(primitive, types, outs, params)
         if kernel is None:
             return [Array(t, mesh, None) for t in outs]
         made = kernel(*(block_of(x, t) for x, t in zip(args, types, strict=True)))

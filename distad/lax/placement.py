@@ -13,14 +13,13 @@ from distad import tree
 from distad.core.eager import frozen
 from distad.core.lift import as_value, read
 from distad.core.value import Array, Value, is_scalar, typeof
-from distad.lax.kind import named, wanted
 from distad.ops.reshard import reshard as reshard_p
 from distad.runtime import blocks, mpi
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
+from distad.types.asked import is_sharding, named, wanted
 from distad.types.mesh import AxisType, Device, Mesh, get_mesh
 from distad.types.sharding import NamedSharding
-from distad.types.spec import P
 
 
 def process_index() -> int:
@@ -91,17 +90,13 @@ def reshard(x: Any, sharding: Any) -> Any:
         grads = reshard(grads, P())          # one all-reduce for the whole tree
     """
     flat, structure = tree.flatten(x)
-    specs = tree.broadcast_prefix(sharding, x, is_leaf=_is_sharding)
+    specs = tree.broadcast_prefix(sharding, x, is_leaf=is_sharding)
     if any(s is None for s in specs):
         raise ValueError('reshard needs a sharding for every array, got None')
     values = [as_value(v, 'reshard') for v in flat]
     values = [_put(v, s) if _unplaced(v) else v for v, s in zip(values, specs, strict=True)]
     want = [wanted(typeof(v), s) for v, s in zip(values, specs, strict=True)]
     return tree.unflatten(structure, _move(values, want))
-
-
-def _is_sharding(s) -> bool:
-    return s is None or isinstance(s, (P, NamedSharding))
 
 
 def _move(values: list, want: list[ArrayType]) -> list:
@@ -122,7 +117,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = Fa
     communicated; unreduced ones lie on the first rank along the axis, with zeros elsewhere. Arrays move as by `reshard`.
     """
     flat, structure = tree.flatten(x)
-    specs = tree.broadcast_prefix(device, x, is_leaf=_is_sharding) if device is not None else [None] * len(flat)
+    specs = tree.broadcast_prefix(device, x, is_leaf=is_sharding) if device is not None else [None] * len(flat)
     return tree.unflatten(structure, [_put(v, s) for v, s in zip(flat, specs, strict=True)])
 
 
@@ -293,3 +288,16 @@ def process_allgather(x: Any, tiled: bool = True) -> Any:
     values = [as_value(v, 'process_allgather') for v in flat]
     want = [v.type.update(partitions=((),) * v.ndim, unreduced=(), reduced=(), kind='sum') for v in values]
     return tree.unflatten(structure, [read(v) for v in _move(values, want)])
+
+
+def device_get(x: Any) -> Any:
+    """The values of arrays as NumPy arrays, where every rank holds them whole. Nothing is communicated.
+
+    Raises ValueError for split and unreduced arrays; ask for the whole of these with process_allgather.
+    """
+    return tree.map(lambda v: read(v) if isinstance(v, Array) else np.asarray(v), x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """The same: distad's arrays are ready when they are there."""
+    return x

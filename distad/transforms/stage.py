@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from distad.core.forbid import check_allowed, forbidden_axes
 from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, current_path, replayed_source
 from distad.core.primitive import Primitive
 from distad.core.trace import Trace, Tracer, use_trace
@@ -46,7 +47,10 @@ class StageTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
         ins = tuple(map(self.atom, args))
-        types = primitive.infer(tuple(a.type for a in ins), params)
+        operands = tuple(a.type for a in ins)
+        types = primitive.infer(operands, params)
+        if forbidden_axes():
+            check_allowed(primitive, operands, types, params)
         outs = tuple(map(Var, types))
         path = current_path()
         self.equations.append(Equation(primitive=primitive, ins=ins, outs=outs, params=params,

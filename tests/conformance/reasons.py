@@ -228,6 +228,21 @@ REASONS = (
         applies=ids('grad-156'),
     ),
     Reason(
+        text='no axis is Auto: every type says how its value lies',
+        allows=('refuses', 'class'),
+        applies=expr('auto_axes'),
+    ),
+    Reason(
+        text='out_shardings is a reshard in the program, so the traced type tells it, and its gradient sums where it must',
+        allows=('type', 'collectives'),
+        applies=both(group('jit'), expr('out_shardings')),
+    ),
+    Reason(
+        text='reading never communicates: a part has no value on one rank',
+        allows=('refuses',),
+        applies=expr('device_get'),
+    ),
+    Reason(
         text='to repeat the edge along a whole dimension does not concern the split ones',
         allows=('accepts',),
         applies=ids('shape_ops-020'),
