@@ -19,6 +19,7 @@ from distad.lax.shape import Sharding
 from distad.numpy.creation import full_like
 from distad.numpy.known import known
 from distad.ops import gather as ops
+from distad.ops import scatter as scattering
 from distad.ops.reduction import limit
 from distad.ops.windows import Windows
 
@@ -70,11 +71,11 @@ def _count(name: str, ids: Value) -> int:
 
 segment_sum = _segments('segment_sum', ops.scatter_add, lambda dtype: 0, 'The sum of the rows of each segment.',
                         'Of no rows it is 0.')
-segment_prod = _segments('segment_prod', ops.scatter_mul, lambda dtype: 1, 'The product of the rows of each segment.',
+segment_prod = _segments('segment_prod', scattering.scatter_mul, lambda dtype: 1, 'The product of the rows of each segment.',
                          'Of no rows it is 1.')
-segment_max = _segments('segment_max', ops.scatter_max, lambda dtype: limit(dtype, -1), 'The greatest of the rows of each segment.',
-                        "Of no rows it is the dtype's least value.")
-segment_min = _segments('segment_min', ops.scatter_min, lambda dtype: limit(dtype, 1), 'The least of the rows of each segment.',
-                        "Of no rows it is the dtype's greatest value.")
+segment_max = _segments('segment_max', scattering.scatter_max, lambda dtype: limit(dtype, -1),
+                        'The greatest of the rows of each segment.', "Of no rows it is the dtype's least value.")
+segment_min = _segments('segment_min', scattering.scatter_min, lambda dtype: limit(dtype, 1),
+                        'The least of the rows of each segment.', "Of no rows it is the dtype's greatest value.")
 
 __all__ = ['segment_max', 'segment_min', 'segment_prod', 'segment_sum']

@@ -23,6 +23,7 @@ from distad.lax.kind import kindly, settle, wanted, whole_along, with_sharding
 from distad.lax.shape import Sharding
 from distad.ops import arithmetic, compare
 from distad.ops import gather as ops
+from distad.ops import scatter as scattering
 from distad.ops.cast import cast
 from distad.ops.convert import convert_element_type
 from distad.ops.windows import Windows
@@ -309,9 +310,9 @@ def _windows_of(numbers: ScatterDimensionNumbers) -> Windows:
 
 scatter = _scatter(ops.scatter, 'Windows of an array replaced by updates; of several for one place the last is there.')
 scatter_add = _scatter(ops.scatter_add, 'Updates added to windows of an array; several for one place add up.')
-scatter_mul = _scatter(ops.scatter_mul, 'Windows of an array multiplied by updates; with several for one place by all of them.')
-scatter_min = _scatter(ops.scatter_min, 'The lesser of windows of an array and updates.')
-scatter_max = _scatter(ops.scatter_max, 'The greater of windows of an array and updates.')
+scatter_mul = _scatter(scattering.scatter_mul, 'Windows of an array multiplied by updates; with several for one place by all of them.')
+scatter_min = _scatter(scattering.scatter_min, 'The lesser of windows of an array and updates.')
+scatter_max = _scatter(scattering.scatter_max, 'The greater of windows of an array and updates.')
 
 
 def scatter_sub(operand, scatter_indices, updates, dimension_numbers: ScatterDimensionNumbers, **options) -> Value:

@@ -26,6 +26,7 @@ from distad.numpy.logic import where
 from distad.numpy.promotion import ArrayLike
 from distad.numpy.shapes import broadcast_to
 from distad.ops import gather as ops
+from distad.ops import scatter as scattering
 from distad.ops.convert import convert_element_type
 from distad.ops.windows import Windows
 from distad.types.array_type import ArrayType
@@ -97,7 +98,7 @@ class Place:
 
             x.at[0].multiply(2.0)
         """
-        return _update(self, ops.scatter_mul, values, **options)
+        return _update(self, scattering.scatter_mul, values, **options)
 
     def divide(self, values: ArrayLike, **options: Any) -> Value:
         """Elements divided by values; with several for one place by all of them. Communication: none.
@@ -118,14 +119,14 @@ class Place:
 
             x.at[0].min(0.0)
         """
-        return _update(self, ops.scatter_min, values, **options)
+        return _update(self, scattering.scatter_min, values, **options)
 
     def max(self, values: ArrayLike, **options: Any) -> Value:
         """The greater of elements and values. Communication: none.
 
             x.at[0].max(0.0)
         """
-        return _update(self, ops.scatter_max, values, **options)
+        return _update(self, scattering.scatter_max, values, **options)
 
     def apply(self, func: Callable[[Value], Value], *, unique_indices: bool = False, **options: Any) -> Value:
         """A function, element by element, applied to elements: as often as the index names them.

@@ -10,22 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_labels, signature
+from distad.core.primitive import BY_LINEARITY, Place, Primitive, by_labels, signature
 from distad.core.value import Linear, Zero, typeof
-from distad.ops.arithmetic import add, div, mul
-from distad.ops.basic import instantiated, zeros_of
+from distad.ops.basic import zeros_of
 from distad.ops.broadcast import LATER
-from distad.ops.compare import eq
-from distad.ops.convert import convert_element_type
 from distad.ops.windows import Dims, Part, Windows, beyond, put, take, take_last
 from distad.runtime import mpi
 from distad.types.array_type import ArrayType
-from distad.types.inference import LINEAR_IN_FIRST, NONLINEAR, Linearity, Signature
+from distad.types.inference import LINEAR_IN_FIRST, Linearity, Signature
 
 JOINT = Linearity(groups=((0, 2),))
 
 
-def _operand_labels(x: ArrayType, windows: Windows, sizes: Dims) -> list:
+def operand_labels(x: ArrayType, windows: Windows, sizes: Dims) -> list:
     """A dimension that is picked from one by one is looked up in; one that is taken whole is there in the result."""
     labels: list = []
     for d in range(x.ndim):
@@ -38,12 +35,12 @@ def _operand_labels(x: ArrayType, windows: Windows, sizes: Dims) -> list:
     return labels
 
 
-def _index_labels(indices: ArrayType, windows: Windows, summed: bool = True) -> list:
+def index_labels(indices: ArrayType, windows: Windows, summed: bool = True) -> list:
     return [*(('shared', windows.start_indices_batching_dims.index(j)) if j in windows.start_indices_batching_dims
               else ('place', j) if summed else None for j in range(indices.ndim - 1)), None]
 
 
-def _window_labels(x: ArrayType, operand: list, index: list, windows: Windows) -> list:
+def window_labels(x: ArrayType, operand: list, index: list, windows: Windows) -> list:
     """Labels of the result of a gather, which are those of the updates of a scatter."""
     kept = iter(operand[d] if operand[d] and operand[d][0] == 'whole' else None for d in windows.window_dims(x.ndim))
     batch = iter(index[:-1])
@@ -54,12 +51,12 @@ def _window_labels(x: ArrayType, operand: list, index: list, windows: Windows) -
 # ---- gather
 
 def _gather_labels(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str, fill) -> Signature:
-    operand, index = _operand_labels(x, windows, slice_sizes), _index_labels(indices, windows)
-    return signature('gather', [operand, index], [_window_labels(x, operand, index, windows)], linearity=LINEAR_IN_FIRST,
+    operand, index = operand_labels(x, windows, slice_sizes), index_labels(indices, windows)
+    return signature('gather', [operand, index], [window_labels(x, operand, index, windows)], linearity=LINEAR_IN_FIRST,
                      reducer='sum')
 
 
-def _gather_shape(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str, fill):
+def gather_shape(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str, fill):
     _check(x, indices, windows, slice_sizes)
     kept = iter(slice_sizes[d] for d in windows.window_dims(x.ndim))
     batch = iter(indices.shape[:-1])
@@ -76,14 +73,14 @@ def _check(x: ArrayType, indices: ArrayType, windows: Windows, sizes: Dims) -> N
         raise TypeError(f"gather: windows must have size 1 in the dimensions that go, {windows.collapsed_slice_dims}, got {sizes}")
 
 
-def _part(place: Place, t: ArrayType) -> Part:
+def part_of(place: Place, t: ArrayType) -> Part:
     out = place.out(t)
     return Part(whole=t.shape, block=out.shape, starts=out.starts)
 
 
 def _gather_kernel(place: Place, ins, outs, params) -> Callable:
     """Look up what this rank has. Of a split or unreduced table the first rank alone fills in for what no rank has."""
-    part = _part(place, ins[0])
+    part = part_of(place, ins[0])
     windows, sizes, mode, fill = params['windows'], params['slice_sizes'], params['mode'], params['fill']
     picked = windows.start_index_map
     zero, n_dims = outs[0].dtype.type(0), len(outs[0].shape)
@@ -115,7 +112,7 @@ def _gather_jvp(primals, tangents, **params):
 
 gather = Primitive(
     'gather',
-    type=by_labels(_gather_labels, _gather_shape),
+    type=by_labels(_gather_labels, gather_shape),
     labels=_gather_labels,
     kernel=_gather_kernel,
     jvp=_gather_jvp,
@@ -126,20 +123,21 @@ gather = Primitive(
 
 # ---- scatter: one op for each way to combine
 
-def _scatter(name: str, combine: np.ufunc | None, *, linearity: Linearity, summed: bool, jvp, transpose) -> Primitive:
+def scatter_by(name: str, combine: np.ufunc | None, *, linearity: Linearity, summed: bool, jvp, transpose) -> Primitive:
+    """A scatter that combines elements with updates by a ufunc, or replaces them. `summed`: updates that are split add up."""
     def labels(x: ArrayType, indices: ArrayType, updates: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str):
-        operand, index = _operand_labels(x, windows, slice_sizes), _index_labels(indices, windows, summed)
-        return signature(name, [operand, index, _window_labels(x, operand, index, windows)], [operand], linearity=linearity,
+        operand, index = operand_labels(x, windows, slice_sizes), index_labels(indices, windows, summed)
+        return signature(name, [operand, index, window_labels(x, operand, index, windows)], [operand], linearity=linearity,
                          reducer='sum' if summed else None)
 
     def shape(x: ArrayType, indices: ArrayType, updates: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str):
-        want, _ = _gather_shape(x, indices, windows=windows, slice_sizes=slice_sizes, mode=mode, fill=None)
+        want, _ = gather_shape(x, indices, windows=windows, slice_sizes=slice_sizes, mode=mode, fill=None)
         if updates.shape != want or updates.dtype != x.dtype:
             raise TypeError(f"{name}: updates of {x} at {indices} must have type {x.dtype.name}{list(want)}, got {updates}")
         return x.shape, x.dtype
 
     def kernel(place: Place, ins, outs, params) -> Callable:
-        part = _part(place, ins[0])
+        part = part_of(place, ins[0])
         windows, sizes, mode = params['windows'], params['slice_sizes'], params['mode']
         return lambda x, i, u: put(x, i, u, windows, sizes, part, mode, combine)
 
@@ -154,7 +152,7 @@ def _add_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Di
     return [ct if x.__class__ is Linear else None, None, ct_updates]
 
 
-scatter_add = _scatter('scatter-add', np.add, linearity=JOINT, summed=True, jvp=BY_LINEARITY, transpose=_add_transpose)
+scatter_add = scatter_by('scatter-add', np.add, linearity=JOINT, summed=True, jvp=BY_LINEARITY, transpose=_add_transpose)
 
 
 def _set_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
@@ -168,88 +166,29 @@ def _set_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Di
     return [ct_x, None, gather_last(ct, indices, **params) if updates.__class__ is Linear else None]
 
 
-scatter = _scatter('scatter', None, linearity=JOINT, summed=False, jvp=BY_LINEARITY, transpose=_set_transpose)
+scatter = scatter_by('scatter', None, linearity=JOINT, summed=False, jvp=BY_LINEARITY, transpose=_set_transpose)
 
 
 # ---- gather_last: the adjoint of a scatter that replaces
 
 def _last_labels(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str) -> Signature:
-    operand, index = _operand_labels(x, windows, slice_sizes), _index_labels(indices, windows, summed=False)
-    return signature('gather-last', [operand, index], [_window_labels(x, operand, index, windows)], linearity=LINEAR_IN_FIRST,
+    operand, index = operand_labels(x, windows, slice_sizes), index_labels(indices, windows, summed=False)
+    return signature('gather-last', [operand, index], [window_labels(x, operand, index, windows)], linearity=LINEAR_IN_FIRST,
                      reducer='sum')
 
 
 def _last_kernel(place: Place, ins, outs, params) -> Callable:
-    part = _part(place, ins[0])
+    part = part_of(place, ins[0])
     windows, sizes, mode = params['windows'], params['slice_sizes'], params['mode']
     return lambda x, i: take_last(x, i, windows, sizes, part, mode)
 
 
 gather_last = Primitive(
     'gather-last',
-    type=by_labels(_last_labels, lambda x, indices, **params: _gather_shape(x, indices, **params, fill=None)),
+    type=by_labels(_last_labels, lambda x, indices, **params: gather_shape(x, indices, **params, fill=None)),
     labels=_last_labels,
     kernel=_last_kernel,
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, indices, **params: scatter(zeros_of(x.type.dual()), indices, ct, **params), None),
     batch=LATER,
     linearity=LINEAR_IN_FIRST)
-
-
-def _check_whole(name: str, x: ArrayType, windows: Windows) -> None:
-    """The derivative for an update depends on what is there now, which the rank of its row alone knows."""
-    if any(x.partitions[d] for d in windows.start_index_map):
-        raise NotImplementedError(
-            f"{name} into a dimension that is split has no derivative, got {x}: what an update does is known on the rank of its "
-            f"row only. Gather first the dimensions {windows.start_index_map} that indices are for, with reshard.")
-
-
-def _extremum_jvp(primals, tangents, **params):
-    """The winner's tangent; where several values are it, their mean."""
-    primitive = params.pop('_primitive')
-    x, indices, updates = primals
-    _check_whole(primitive.name, typeof(x), params['windows'])
-    y = primitive(*primals, **params)
-    dtype = typeof(x).dtype
-    here = gather(y, indices, **params, fill=dtype.type(0))
-    x_wins = convert_element_type(eq(x, y), new_dtype=dtype, weak_type=False)
-    u_wins = convert_element_type(eq(updates, here), new_dtype=dtype, weak_type=False)
-    tx, tu = instantiated(tangents[0]), instantiated(tangents[2])
-    count = scatter_add(x_wins, indices, u_wins, **params)
-    return [y], [div(scatter_add(mul(tx, x_wins), indices, mul(tu, u_wins), **params), count)]
-
-
-def _extremum(name: str, combine: np.ufunc) -> Primitive:
-    made: list[Primitive] = []
-    made.append(_scatter(name, combine, linearity=NONLINEAR, summed=False, transpose=NoRule('it is not linear'),
-                         jvp=lambda primals, tangents, **params: _extremum_jvp(primals, tangents, **params, _primitive=made[0])))
-    return made[0]
-
-
-scatter_min = _extremum('scatter-min', np.minimum)
-scatter_max = _extremum('scatter-max', np.maximum)
-
-
-def _mul_jvp(primals, tangents, *, windows: Windows, slice_sizes: Dims, mode: str):
-    """Products with several updates of one place: the derivative for each is the product of all others with the operand."""
-    params = {'windows': windows, 'slice_sizes': slice_sizes, 'mode': mode}
-    x, indices, updates = primals
-    y = scatter_mul(x, indices, updates, **params)
-    dtype = typeof(x).dtype
-    total = None
-    if tangents[0].__class__ is not Zero:
-        total = scatter_mul(tangents[0], indices, updates, **params)
-    if tangents[2].__class__ is not Zero:
-        _check_whole('scatter-mul', typeof(x), windows)
-        rest = div(gather(y, indices, **params, fill=dtype.type(0)), updates)
-        term = scatter_add(zeros_of(typeof(y)), indices, mul(tangents[2], rest), **params)
-        total = term if total is None else add(total, term)
-    return [y], [Zero(typeof(y).tangent()) if total is None else total]
-
-
-def _mul_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
-    return [scatter_mul(ct, indices, updates, windows=windows, slice_sizes=slice_sizes, mode=mode), None, None]
-
-
-scatter_mul = _scatter('scatter-mul', np.multiply, linearity=LINEAR_IN_FIRST, summed=False, jvp=_mul_jvp,
-                       transpose=_mul_transpose)

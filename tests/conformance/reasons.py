@@ -163,7 +163,7 @@ REASONS = (
     Reason(
         text='one element of a split dimension is whole, and read where it is',
         allows=('accepts',),
-        applies=both(kinds('slice-not-divisible'), expr(r'dynamic_(slice|index)')),
+        applies=both(kinds('slice-not-divisible'), expr(r'dynamic_(slice|index)|x\[0\]')),
     ),
     Reason(
         text="a refusal for reasons of sharding is a ShardingTypeError, also where JAX's comes from deeper down",

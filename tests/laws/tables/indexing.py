@@ -2,12 +2,11 @@
 place."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import numpy as np
 
 from distad.ops.windows import Windows
-from tests.laws.calls import Call, K, M, N, Operand, Table, Types, call, f, i32
+from tests.laws.calls import Call, Elsewhere, K, M, N, Operand, Table, call, f, i32
 
 
 def corner(starts, shape, sizes):
@@ -113,15 +112,9 @@ FORMS = [
     (f(M, N), i32(4, 2, low=-1, high=M), BOXES, (3, 4)), (f(M, N), i32(M, 1, low=0, high=N - 1), ALONG, (1, 1))]
 
 
-def each(combine: Callable, *, linear: bool) -> list[Call]:
-    made = [*(scattered(combine, *form) for form in FORMS), scattered(combine, *FORMS[0], mode='fill'),
-            scattered(combine, *FORMS[3], mode='fill'), scattered(combine, i32(M, N), *FORMS[0][1:])]
-    return made if linear else [one.but(refuses=partial(splits_a_table, one)) for one in made]
-
-
-def splits_a_table(call: Call, types: Types) -> bool:
-    """Whether a dimension that is picked from is split: then only the rank of a row knows what an update does to it."""
-    return any(types[0].partitions[d] for d in call.params['windows'].start_index_map)
+def each(combine: Callable) -> list[Call]:
+    return [*(scattered(combine, *form) for form in FORMS), *(scattered(combine, *form, mode='fill') for form in (FORMS[0], FORMS[3])),
+            scattered(combine, i32(M, N), *FORMS[0][1:])]
 
 
 TABLE: Table = {
@@ -130,7 +123,9 @@ TABLE: Table = {
     'gather': [*(gathered(*form) for form in FORMS), gathered(*FORMS[0], mode='fill', fill=7.0), gathered(*FORMS[3], mode='fill'),
                gathered(i32(M, N), *FORMS[0][1:])],
     'gather-last': [*(gathered_last(*form) for form in FORMS), *(gathered_last(*form, mode='fill') for form in (FORMS[0], FORMS[3]))],
-    'scatter-add': each(np.add, linear=True), 'scatter': each(lambda old, new: new, linear=True),
-    'scatter-min': each(np.minimum, linear=False), 'scatter-max': each(np.maximum, linear=False),
-    'scatter-mul': each(np.multiply, linear=False),
+    'scatter-add': each(np.add), 'scatter': each(lambda old, new: new),
+    'add-winners': Elsewhere(by='scatter-max', why='the derivative of the greater'),
+    'pick-winners': Elsewhere(by='scatter-max', why='the derivative of the greater'),
+    'scatter-min': each(np.minimum), 'scatter-max': each(np.maximum),
+    'scatter-mul': each(np.multiply),
 }
