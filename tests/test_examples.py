@@ -16,6 +16,7 @@ OPTIONS = {  # small ones
     'halo_heat': ['--rounds', '22'],
     'pipeline': ['--steps', '3'],
     'ring_matmul': ['--size', '48'],
+    'sample_sort': ['--size', '2400'],
     'tensor_parallel': ['--steps', '3'],
     'train': ['--epochs', '2'],
 }
@@ -26,6 +27,7 @@ SENDS = {
     'halo_heat': ('nothing', *['1204 collective-permute'] * 2),
     'pipeline': ('nothing', '1 all-reduce, 18 collective-permute', '1 all-reduce, 22 collective-permute'),
     'ring_matmul': ('nothing', '2 collective-permute', '6 collective-permute'),
+    'sample_sort': ('nothing', *['4 all-gather, 1 all-reduce, 1 all-to-all, 5 collective-permute'] * 2),
     'tensor_parallel': ('nothing', '6 all-reduce', '6 all-reduce'),
 }
 

@@ -1,6 +1,7 @@
 """NumPy's names over distad arrays: kind functions, which promote, broadcast and cast before they bind a primitive."""
 
 from distad.numpy import linalg as linalg
+from distad.numpy.counting import *  # noqa: F403
 from distad.numpy.creation import *  # noqa: F403
 from distad.numpy.cumulative import *  # noqa: F403
 from distad.numpy.diagonals import *  # noqa: F403
@@ -9,6 +10,7 @@ from distad.numpy.einsum import *  # noqa: F403
 from distad.numpy.elementwise import *  # noqa: F403
 from distad.numpy.equality import *  # noqa: F403
 from distad.numpy.indexing import *  # noqa: F403
+from distad.numpy.interpolation import *  # noqa: F403
 from distad.numpy.joining import *  # noqa: F403
 from distad.numpy.linear import *  # noqa: F403
 from distad.numpy.logic import *  # noqa: F403

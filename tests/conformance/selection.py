@@ -13,8 +13,8 @@ from tests.conformance.cases import Case, explicit, mesh_size
 
 GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pairs2', 'binary_scalar', 'broadcasting',
           'dtype', 'dtype_x64', 'reshard', 'device_put', 'reshape', 'transpose', 'broadcast', 'concat', 'split',
-          'slice', 'dus', 'gather', 'scatter', 'select', 'sort', 'cumsum', 'reduce', 'reduce_out', 'dot', 'einsum', 'control_flow', 'random',
-          'grad', 'mesh_shapes', 'programs', 'shape_ops')
+          'slice', 'dus', 'gather', 'scatter', 'select', 'sort', 'cumsum', 'reduce', 'reduce_out', 'dot', 'einsum',
+          'control_flow', 'random', 'grad', 'mesh_shapes', 'programs', 'shape_ops')
 
 # What belongs to later groups, by the text of the expression or program.
 LATER = re.compile(
