@@ -172,6 +172,27 @@ def test_what_ranks_choose_differently_is_not_the_same_on_them(mesh) -> None:
 
 
 @pytest.mark.meshes((2,), (3,))
+@pytest.mark.parametrize('run', [lambda f: f, jax.jit], ids=['eager', 'jit'])
+def test_a_shared_weight_gets_its_gradient_from_the_ranks_that_used_it(mesh, run) -> None:
+    """The sum that its cast transposes to stands outside of the branch, where all ranks come."""
+    x = numbers(mesh)
+    used = full(x).reshape(mesh.size, -1)[1].sum()
+    given = lambda w, x: lax.cond(varying(x), lambda w, x: w * x, lambda w, x: x, w, x)
+    closed = lambda w, x: lax.cond(varying(x), lambda x: w * x, lambda x: x, x)
+    inside = lambda w, x: lax.pcast(jax.grad(lambda w: closed(w, x).sum())(w), 'X', to='varying')[None]
+    for kinds in ({}, {'reduced': {'X'}}):
+        w = put(np.float32(3.), **kinds)
+        for body in (given, closed):
+            f = jax.shard_map(body, in_specs=(P(**kinds), P('X')), out_specs=P('X'))
+            with recorder.count() as counted:
+                g = run(jax.grad(lambda w, f=f: f(w, x).sum()))(w)
+            assert jax.typeof(g) == jax.typeof(w).to_ct_aval() and float(full(g)) == used
+            assert counted.by_op.get('all-reduce', 0) <= 2
+    g = run(jax.shard_map(inside, in_specs=(P(), P('X')), out_specs=P('X')))(put(np.float32(3.)), x)
+    assert full(g).tolist() == [used] * mesh.size
+
+
+@pytest.mark.meshes((2,), (3,))
 def test_a_backward_rule_may_not_communicate_there_either(mesh) -> None:
     """The forward pass is fine; it is the backward pass that only some ranks would come to."""
     f = jax.custom_vjp(lambda x: x)
