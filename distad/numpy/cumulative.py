@@ -8,6 +8,7 @@ from distad.core.lift import as_value
 from distad.core.value import Value, is_scalar, typeof
 from distad.lax import cumulative as lax
 from distad.lax import slicing as lax_slicing
+from distad.lax.cumulative import ranks_along
 from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly
 from distad.lax.reduction import numbers_along
@@ -16,6 +17,7 @@ from distad.numpy.joining import concatenate
 from distad.numpy.logic import isnan, not_equal, where
 from distad.numpy.promotion import ArrayLike, converted, inexact, promoted
 from distad.numpy.reductions import sum
+from distad.numpy.repeating import roll
 from distad.numpy.shapes import broadcast_to, expand_dims, ravel
 from distad.ops.compare import eq, or_, select_n
 from distad.types import dtypes
@@ -122,8 +124,9 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
       a: [..., m, ...], any dtype; of truth values it tells whether they differ. n: how often. axis: the dimension m.
       prepend, append: what stands before and after the array along the dimension: numbers or arrays.
     Returns: [..., m - n, ...], split as `a`; unreduced and reduced stay so.
-    Communication: an all-gather where the dimension is split.
-    Raises: ShardingTypeError where it is split and m - n does not divide.
+    Communication: where the dimension is split, one element to a neighbour if n is 1 and one is put in front or at the end;
+      otherwise an all-gather.
+    Raises: ShardingTypeError where it is split and the size of the result does not divide.
 
     >>> diff(np.float32([1, 2, 4]))
     Array([1., 2.], dtype=float32)
@@ -136,14 +139,27 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
     if not n:
         return x
     d = dim_of('diff', axis, x.ndim)
-    parts = [_edge(prepend, x, d), x, _edge(append, x, d)]
-    if prepend is not None or append is not None:
-        x = concatenate([part for part in parts if part is not None], d)
     f = not_equal if x.dtype == bool else subtract
+    ends = [_edge(end, x, d) for end in (prepend, append)]
+    if n == 1 and ranks_along(x.type, d) > 1 and [0 if e is None else e.shape[d] for e in ends] in ([1, 0], [0, 1]):
+        here, there = promoted('diff', x, next(e for e in ends if e is not None))
+        before = prepend is not None
+        beside = neighbour(here, d, -1 if before else 1, there)
+        return f(here, beside) if before else f(beside, here)
+    if prepend is not None or append is not None:
+        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], d)
     for _ in range(n):
         m = x.shape[d]
         x = f(lax_slicing.slice_in_dim(x, min(1, m), m, axis=d), lax_slicing.slice_in_dim(x, 0, max(m - 1, 0), axis=d))
     return x
+
+
+def neighbour(x: Value, d: int, step: int, outside: Value) -> Value:
+    """At each place of a dimension the element one before (step -1) or after it (1); `outside` beyond the end, [..., 1, ...] or
+    like x."""
+    at = numbers_along(x, d, np.dtype(np.int32))
+    last = np.int32(0 if step < 0 else x.shape[d] - 1)
+    return where(kindly(eq, at, last), outside, roll(x, -step, d))
 
 
 def _edge(value, x: Value, d: int):
@@ -176,7 +192,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None
       f: [..., n, ...], any number type, n at least 2. varargs: for each dimension the distance of neighbours or the places [n]; one
         for all, or none for distance 1. axis: the dimensions; None for all. edge_order: 1.
     Returns: an array like f for each dimension; one alone, not in a list.
-    Communication: an all-gather where the dimension is split.
+    Communication: where the dimension is split, one element to each neighbour; places instead of a distance are refused there.
     Source: B. Fornberg, "Generation of finite difference formulas on arbitrarily spaced grids", Math. Comp. 51 (1988).
 
     >>> gradient(np.float32([1, 2, 4]))
@@ -201,6 +217,9 @@ def _slope(x: Value, h, d: int) -> Value:
     def part(a: int, b: int) -> Value:
         return lax_slicing.slice_in_dim(x, a, b, axis=d)
 
+    if np.ndim(h) == 0 and ranks_along(x.type, d) > 1:
+        rise = subtract(neighbour(x, d, 1, x), neighbour(x, d, -1, x))
+        return divide(rise, multiply(_at_ends(x, d, 2.0, 1.0), h))
     ends = [subtract(part(1, 2), part(0, 1)), subtract(part(n - 1, n), part(n - 2, n - 1))]
     if np.ndim(h) == 0:
         inner = divide(subtract(part(2, n), part(0, n - 2)), multiply(2, h))
@@ -232,7 +251,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     y = inexact(as_value(y, 'trapezoid'), 'trapezoid')
     d = dim_of('trapezoid', axis, y.ndim)
     if x is None and is_scalar(dx):
-        return sum(multiply(y, multiply(_half_at_ends(y, d), dx)), d)
+        return sum(multiply(y, multiply(_at_ends(y, d, 1.0, 0.5), dx)), d)
     if x is None:
         steps = as_value(dx, 'trapezoid')
     else:
@@ -245,9 +264,9 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     return multiply(sum(multiply(both, steps), d), 0.5)
 
 
-def _half_at_ends(y: Value, d: int) -> Value:
-    """The weights of the trapezoidal rule: 1, and 1/2 at both ends."""
+def _at_ends(y: Value, d: int, inside: float, ends: float) -> Value:
+    """A number at the first and the last place of a dimension, another one elsewhere."""
     at = numbers_along(y, d, np.dtype(np.int32))
-    ends = kindly(or_, kindly(eq, at, np.int32(0)), kindly(eq, at, np.int32(typeof(y).shape[d] - 1)))
+    outer = kindly(or_, kindly(eq, at, np.int32(0)), kindly(eq, at, np.int32(y.shape[d] - 1)))
     real = typeof(y).dtype.type(0).real.dtype
-    return kindly(select_n, ends, real.type(1), real.type(0.5))
+    return kindly(select_n, outer, real.type(inside), real.type(ends))
