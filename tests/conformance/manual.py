@@ -29,7 +29,7 @@ GROUPS = ('boundary', 'pcast', 'collective', 'unreduced_kind', 'binary', 'select
 
 # What belongs to groups of operations that are not built yet, by the text of the program.
 LATER = re.compile(
-    r'vmap|jac(rev|fwd)|hessian|jnp\.convolve'
+    r'vmap|jac(rev|fwd)|hessian'
     r'|lax\.(conv|reduce_precision|rng)|custom_vmap|policy|linear_transpose|hijax'
     r'|checkpoint_policies|jax\.ref|symbolic|debug|callback|jnp\.linalg|fft')
 
