@@ -47,7 +47,7 @@ def normal(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out_
     Communication: none.
     Raises: ValueError for another dtype.
 
-    >>> w = 0.1 * normal(key(0), (8, 4))
+    >>> w = 0.1 * random.normal(random.key(0), (8, 4))
     """
     dtype, shape = float_dtype('normal', dtype, or_complex=True), shape_of('normal', shape)
     with on_mesh_of(out_sharding):
@@ -76,7 +76,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: int | Sequence[int
     Communication: none.
     Raises: ValueError for another dtype, and for bounds that do not broadcast.
 
-    >>> w = 0.02 * truncated_normal(key(0), -2, 2, (8, 4))
+    >>> w = 0.02 * random.truncated_normal(random.key(0), -2, 2, (8, 4))
     """
     dtype = float_dtype('truncated_normal', dtype)
     shape = broadcast('truncated_normal', None if shape is None else shape_of('truncated_normal', shape), lower, upper)
@@ -107,7 +107,7 @@ def exponential(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *,
     Communication: none.
     Raises: ValueError for another dtype.
 
-    >>> waits = exponential(key(0), (8, 4))
+    >>> waits = random.exponential(random.key(0), (8, 4))
     """
     dtype, shape = float_dtype('exponential', dtype), shape_of('exponential', shape)
     with on_mesh_of(out_sharding):
@@ -125,7 +125,7 @@ def laplace(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out
     Communication: none.
     Raises: ValueError for another dtype.
 
-    >>> x = laplace(key(0), (8, 4))
+    >>> x = random.laplace(random.key(0), (8, 4))
     """
     dtype, shape = float_dtype('laplace', dtype), shape_of('laplace', shape)
     above = dtype.type(float(ml_dtypes.finfo(dtype).epsneg) - 1)
@@ -146,7 +146,7 @@ def gumbel(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, mode: s
     Communication: none.
     Raises: ValueError for another dtype or mode.
 
-    >>> x = gumbel(key(0), (8, 4))
+    >>> x = random.gumbel(random.key(0), (8, 4))
     """
     dtype, shape = float_dtype('gumbel', dtype), shape_of('gumbel', shape)
     with on_mesh_of(out_sharding):

@@ -28,7 +28,7 @@ def key(seed: Any, *, impl: str | None = None) -> Value:
     Returns: key<fry>[], on every rank.
     Raises: TypeError for a seed that is no integer or has dimensions; OverflowError for one beyond 64 bits.
 
-    >>> key_data(key(7))
+    >>> random.key_data(random.key(7))
     Array([0, 7], dtype=uint32)
     """
     if impl not in (None, 'threefry2x32'):
@@ -48,7 +48,7 @@ def key(seed: Any, *, impl: str | None = None) -> Value:
 def PRNGKey(seed: Any, *, impl: str | None = None) -> Value:
     """The key of a seed in the older form, uint32[2], which all functions here take too. All else as `key`.
 
-    >>> PRNGKey(7)
+    >>> random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
     return random_unwrap(key(seed, impl=impl))
@@ -62,7 +62,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Value:
     Returns: key<fry>[n], or uint32[n, 2] for a key in that form; placed as the key is.
     Communication: none.
 
-    >>> a, b, c = split(key(0), 3)
+    >>> a, b, c = random.split(random.key(0), 3)
     """
     shape = shape_of('split', num)
     return _like(key, random_split(single('split', key), shape=shape))
@@ -77,7 +77,7 @@ def fold_in(key: Any, data: Any) -> Value:
     Communication: none.
     Raises: OverflowError for a Python number beyond 32 bits.
 
-    >>> k = fold_in(key(0), 3)
+    >>> k = random.fold_in(random.key(0), 3)
     """
     if isinstance(data, (bool, int, float)):
         data = np.uint32(int(data))                            # raises OverflowError
@@ -92,7 +92,7 @@ def fold_in(key: Any, data: Any) -> Value:
 def key_data(keys: Any) -> Value:
     """Keys as words: key<fry>[...] to uint32[..., 2]. Communication: none.
 
-    >>> key_data(key(7))
+    >>> random.key_data(random.key(7))
     Array([0, 7], dtype=uint32)
     """
     return random_unwrap(as_keys('key_data', keys))
@@ -105,7 +105,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: str | None = None) -> Value:
       key_bits_array: such as `key_data` gives. impl: 'threefry2x32', the one generator there is.
     Raises: TypeError for another dtype or last dimension.
 
-    >>> k = wrap_key_data(key_data(key(7)))
+    >>> k = random.wrap_key_data(random.key_data(random.key(7)))
     """
     if impl not in (None, 'threefry2x32'):
         raise ValueError(f"wrap_key_data: there is one generator, 'threefry2x32', not {impl!r}. Leave impl out.")

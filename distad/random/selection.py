@@ -35,7 +35,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
       for one dimension and independent elements, as in `lax.sort`. An array goes to another `out_sharding` as by `reshard`.
     Raises: TypeError for x that is neither; ValueError for an axis that x has not.
 
-    >>> order = permutation(key(0), 5)
+    >>> order = random.permutation(random.key(0), 5)
     """
     key = single('permutation', key)
     with on_mesh_of(out_sharding):
@@ -86,7 +86,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: int | Sequence[int
     Source: the Gumbel-max trick; without replacement its top k: W. Kool, H. van Hoof, M. Welling, "Stochastic beams and where
       to find them", ICML (2019).
 
-    >>> tokens = categorical(key(0), np.float32([0, 1, 2]), shape=(8,))
+    >>> tokens = random.categorical(random.key(0), np.float32([0, 1, 2]), shape=(8,))
     """
     key, logits = single('categorical', key), as_value(logits, 'categorical')
     dtype = float_dtype('categorical', logits.dtype)
@@ -122,7 +122,7 @@ def choice(key: Any, a: Any, shape: int | Sequence[int] = (), replace: bool = Tr
     Communication: none, unless a or p are split along the axis: then that of `jnp.take`, `permutation` or `jnp.cumsum`.
     Raises: ValueError for p of another shape, nothing to draw from, and more draws than slices without replacement.
 
-    >>> picked = choice(key(0), 5, (3,), replace=False)
+    >>> picked = random.choice(random.key(0), 5, (3,), replace=False)
     """
     key, shape = single('choice', key), shape_of('choice', shape)
     among = None if not np.ndim(a) else as_value(a, 'choice')

@@ -43,7 +43,7 @@ def bits(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, out_sh
     Communication: none.
     Raises: ValueError for another dtype.
 
-    >>> bits(key(0), (2,), np.uint8)
+    >>> random.bits(random.key(0), (2,), np.uint8)
     Array([167, 146], dtype=uint8)
     """
     dtype = dtypes.canonical(np.uint64 if dtype is None else dtype)
@@ -67,7 +67,7 @@ def uniform(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, minval
     Communication: none.
     Raises: ValueError for another dtype, and for bounds that do not broadcast.
 
-    >>> x = uniform(key(0), (8, 4), minval=-1, maxval=1)
+    >>> x = random.uniform(random.key(0), (8, 4), minval=-1, maxval=1)
     """
     dtype, shape = float_dtype('uniform', dtype), shape_of('uniform', shape)
     low, high = parameter('uniform', minval, dtype), parameter('uniform', maxval, dtype)
@@ -92,7 +92,7 @@ def randint(key: Any, shape: int | Sequence[int], minval: Any, maxval: Any, dtyp
     Communication: none.
     Raises: TypeError for another dtype; ValueError for bounds that do not broadcast.
 
-    >>> dice = randint(key(0), (100,), 1, 7)
+    >>> dice = random.randint(random.key(0), (100,), 1, 7)
     """
     dtype = dtypes.canonical(np.int64 if dtype is None else dtype)
     if dtype.kind not in 'iu':
@@ -173,7 +173,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: int | Sequence[int] | None = None, 
     Communication: none.
     Raises: TypeError for p of another dtype; ValueError for p that does not broadcast and for another mode.
 
-    >>> keep = bernoulli(key(0), 0.9, (8, 4))
+    >>> keep = random.bernoulli(random.key(0), 0.9, (8, 4))
     """
     if mode not in ('low', 'high'):
         raise ValueError(f"bernoulli: the mode is 'low' or 'high', not {mode!r}")
@@ -203,7 +203,7 @@ def rademacher(key: Any, shape: int | Sequence[int] = (), dtype: Any = None, *, 
     Returns: int32[m, n, ...].
     Communication: none.
 
-    >>> signs = rademacher(key(0), (8, 4), np.float32)
+    >>> signs = random.rademacher(random.key(0), (8, 4), np.float32)
     """
     dtype, shape = dtypes.canonical(np.int64 if dtype is None else dtype), shape_of('rademacher', shape)
     single_float = dtypes.canonical(np.float64)

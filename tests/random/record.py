@@ -1,7 +1,8 @@
 """Record what JAX draws, once, where JAX 0.12 is installed: `python tests/random/record.py > tests/random/data.json`.
 
-Two tables. `words` are facts about the cipher: keys, splits, folds and bits, all integers, to be met bit for bit.
-`samples` are calls of public functions, with the text of the call, so that the test makes the same call here.
+Three tables. `words` are facts about the cipher: keys, splits, folds and bits, all integers, to be met bit for bit.
+`samples` are calls of public functions, with the text of the call, so that the test makes the same call here; `batched`
+are such calls under vmap.
 """
 
 import json
@@ -61,11 +62,16 @@ SAMPLES = [
     'random.PRNGKey(14)',
     'random.key_data(random.split(random.key(14), (2, 2)))',
     'random.key_data(random.wrap_key_data(jnp.arange(6, dtype="uint32").reshape(3, 2)))',
+    'jax.grad(lambda x: random.uniform(random.key(16), (3,), minval=x, maxval=2 * x).sum())(2.)',
+    'jax.grad(lambda x: random.truncated_normal(random.key(16), x, 2 * x, (3,)).sum())(.5)',
+]
+
+BATCHED = [
     'jax.vmap(lambda key: random.uniform(key, (2,)))(random.split(random.key(15), 3))',
     'jax.vmap(lambda n: random.key_data(random.fold_in(random.key(15), n)))(jnp.arange(3))',
     'jax.vmap(lambda n: random.bits(random.key(n)))(jnp.arange(3))',
-    'jax.grad(lambda x: random.uniform(random.key(16), (3,), minval=x, maxval=2 * x).sum())(2.)',
-    'jax.grad(lambda x: random.truncated_normal(random.key(16), x, 2 * x, (3,)).sum())(.5)',
+    'jax.vmap(lambda key: random.key_data(random.split(key, 2)))(random.split(random.key(15), 3))',
+    'jax.vmap(lambda words: random.bits(words), in_axes=1)(jnp.arange(6, dtype="uint32").reshape(2, 3))',
 ]
 
 WIDE_SAMPLES = [
@@ -107,7 +113,7 @@ def samples(texts: list[str], x64: bool) -> list[dict]:
 
 
 def main() -> None:
-    tables = {'made_by': f'jax {jax.__version__}', 'words': [], 'samples': []}
+    tables = {'made_by': f'jax {jax.__version__}', 'words': [], 'samples': [], 'batched': samples(BATCHED, False)}
     for x64 in (False, True):
         jax.config.update('jax_enable_x64', x64)
         tables['words'] += words(x64)
