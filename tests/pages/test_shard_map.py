@@ -212,7 +212,7 @@ def test_fully_sharded_data_parallel(mesh) -> None:
         return lax.pmean(jnp.mean(jnp.sum((gathered(params, x) - y) ** 2, 1)), 'X')
 
     sent = check(mapped((P('X'), P('X')), P())(f), ('X',), ('X',), ('X',))
-    assert sent == {'all-gather': 1, 'reduce-scatter': 1, 'all-reduce': 1}
+    assert sent == {'all-gather': 2 * len(LAYERS), 'reduce-scatter': 1, 'all-reduce': 1}  # gathers are not joined: one layer at a time
 
 
 def column_parallel(params, x, axis):
