@@ -27,9 +27,9 @@ BINARY = {
     'lshift': 'left_shift', 'rshift': 'right_shift', 'divmod': 'divmod'}
 COMPARE = {'eq': 'equal', 'ne': 'not_equal', 'lt': 'less', 'le': 'less_equal', 'gt': 'greater', 'ge': 'greater_equal'}
 UNARY = {'neg': 'negative', 'pos': 'positive', 'abs': 'abs', 'invert': 'invert'}
-METHODS = ('all', 'any', 'argmax', 'argmin', 'argpartition', 'argsort', 'astype', 'clip', 'conj', 'cumprod', 'cumsum', 'dot', 'flatten',
-           'max', 'mean', 'min', 'partition', 'prod', 'ptp', 'ravel', 'round', 'searchsorted', 'sort', 'squeeze', 'std', 'sum',
-           'swapaxes', 'var')
+METHODS = ('all', 'any', 'argmax', 'argmin', 'argpartition', 'argsort', 'astype', 'choose', 'clip', 'compress', 'conj', 'cumprod',
+           'cumsum', 'dot', 'flatten', 'max', 'mean', 'min', 'nonzero', 'partition', 'prod', 'ptp', 'ravel', 'round',
+           'searchsorted', 'sort', 'squeeze', 'std', 'sum', 'swapaxes', 'take', 'var')
 PROPERTIES = {'real': 'real', 'imag': 'imag', 'mT': 'matrix_transpose'}
 
 
