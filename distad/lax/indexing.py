@@ -185,8 +185,9 @@ def _given_back(y: Value, x: ArrayType, indices: ArrayType, giving: list[int], w
     out = typeof(y)
     places = [d for d in range(out.ndim) if d not in windows.offset_dims]
     again = {places[j]: indices.partitions[j] for j in giving}
+    split = {a for axes in again.values() for a in axes}
     return cast(y, out.update(partitions=tuple(again.get(d, axes) for d, axes in enumerate(out.partitions)),
-                              unreduced=x.unreduced, kind=x.kind if x.unreduced else 'sum'))
+                              unreduced=x.unreduced, reduced=out.reduced - split, kind=x.kind if x.unreduced else 'sum'))
 
 
 def at_home(y: Value, t: ArrayType) -> Value:
