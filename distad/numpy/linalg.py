@@ -1,4 +1,4 @@
-"""Norms, and products under the names of numpy.linalg."""
+"""The names of numpy.linalg: norms, products, and with `distad.numpy.factors` solves, determinants and factors of matrices."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,9 @@ import numpy as np
 from distad.core.value import typeof
 from distad.lax.dims import dims_of
 from distad.lax.kind import kindly
-from distad.numpy import linear
+from distad.numpy import factors, linear
 from distad.numpy.einsum import einsum
+from distad.numpy.factors import *  # noqa: F403
 from distad.numpy.promotion import converted, inexact
 from distad.numpy.reductions import count_nonzero, max, min, sum
 from distad.ops import arithmetic, powers
@@ -18,7 +19,7 @@ from distad.ops.elementary import pow as pow_p
 from distad.ops.makers import scalar
 from distad.ops.shape import squeeze
 
-__all__ = ['matmul', 'matrix_norm', 'multi_dot', 'norm', 'outer', 'tensordot', 'vecdot', 'vector_norm']
+__all__ = [*factors.__all__, 'matmul', 'matrix_norm', 'multi_dot', 'norm', 'outer', 'tensordot', 'vecdot', 'vector_norm']
 
 matmul, outer, tensordot, vecdot = linear.matmul, linear.outer, linear.tensordot, linear.vecdot
 

@@ -253,6 +253,11 @@ REASONS = (
         applies=kinds('repeat-ambiguous', 'roll-sharded'),
     ),
     Reason(
+        text='each rank factors and inverts the matrices of its part of a batch',
+        allows=('accepts',),
+        applies=both(kinds('vmap-spec-mismatch', 'linalg-batch-spec-mismatch', 'select-which-spec-mismatch'), expr('linalg')),
+    ),
+    Reason(
         text='along a split dimension each rank accumulates its block, and the totals of blocks are gathered',
         allows=('accepts',),
         applies=either(kinds('cumulative-along-sharded'), ids('cumsum-020')),

@@ -19,7 +19,6 @@ GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pa
 # What belongs to later groups, by the text of the expression or program.
 LATER = re.compile(
     r'jac(rev|fwd)|hessian|vmap|while_loop|fori_loop|lax\.(map|cond|switch)|checkpoint|custom_[jv][jv]p'
-    r'|linalg\.(?!norm)'
 )
 
 
