@@ -108,7 +108,7 @@ def top_k(operand, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[V
         values, places = kindly(ops.top_k, whole_along(x, (d,)), k=k, axis=d, **params)
         return values, places
     block = x.shape[d] // ranks
-    values, places = ops.top_k(in_parts(x, d), k=min(k, block), axis=d + 1, **params)
+    values, places = ops.top_k(in_parts(x, d), k=min(max(k, 1), block), axis=d + 1, **params)
     offsets = kindly(arithmetic.mul, numbers_along(values, d, ops.INDEX), ops.INDEX.type(block))
     places = kindly(arithmetic.add, places, offsets)
     values, places = (_in_line(y, d) for y in (values, places))
