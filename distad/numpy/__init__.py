@@ -1,5 +1,6 @@
 """NumPy's names over distad arrays: kind functions, which promote, broadcast and cast before they bind a primitive."""
 
+from distad.numpy import fft as fft
 from distad.numpy import linalg as linalg
 from distad.numpy.counting import *  # noqa: F403
 from distad.numpy.creation import *  # noqa: F403

@@ -31,7 +31,7 @@ GROUPS = ('boundary', 'pcast', 'collective', 'unreduced_kind', 'binary', 'select
 LATER = re.compile(
     r'vmap|jac(rev|fwd)|hessian'
     r'|lax\.(conv|reduce_precision|rng)|custom_vmap|policy|linear_transpose|hijax'
-    r'|checkpoint_policies|jax\.ref|symbolic|debug|callback|fft')
+    r'|checkpoint_policies|jax\.ref|symbolic|debug|callback')
 
 # Where distad takes what JAX refuses, each with why it may: the value and its gradient are the only ones there can be.
 ACCEPTED = {
