@@ -16,6 +16,7 @@ from distad.numpy.joining import *  # noqa: F403
 from distad.numpy.linear import *  # noqa: F403
 from distad.numpy.logic import *  # noqa: F403
 from distad.numpy.padding import *  # noqa: F403
+from distad.numpy.polynomial import *  # noqa: F403
 from distad.numpy.quantiles import *  # noqa: F403
 from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.repeating import *  # noqa: F403
