@@ -15,6 +15,7 @@ from distad.core.primitive import Primitive
 from distad.core.value import Array, Zero
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
+from distad.types.inference import show
 from distad.types.mesh import EMPTY_MESH
 from tests.laws.calls import Call
 from tests.laws.observation import Case, Inputs, Observation, block_of, inputs, observe, tangents_of
@@ -35,7 +36,10 @@ def whole_case(primitive: Primitive, call: Call) -> Case:
 @lru_cache(maxsize=8192)
 def reference(primitive: Primitive, call: Call, versions: Versions | None = None) -> Observation:
     """The call on whole operands. Without versions it is the first one of each, and the call is put to the test."""
-    case = whole_case(primitive, call)
+    try:
+        case = whole_case(primitive, call)
+    except Exception as error:
+        return Observation(faults=[f'{primitive.name}({show(call.types)}) on one rank: {error!r}'])
     order = iter((0,) * (len(case.types) + len(case.outs)) if versions is None else versions[0] + versions[1])
     given = inputs(case, unplaced, lambda t: next(order))
     seen = observe(case, given)

@@ -96,4 +96,4 @@ def test_none_is_found_where_there_is_none(mesh) -> None:
             visited = visit(primitive, [one], mesh)
             assert not visited.faults
             assert visited.proposed > visited.accepted >= visited.observed >= 4
-            assert visited.compared == 4 * visited.observed
+            assert 3 * visited.observed < visited.compared < 4 * visited.observed

@@ -186,7 +186,7 @@ def check_program(program: Program, mesh: Mesh) -> None:
 
 
 @pytest.mark.meshes((2,), (2, 2), (4,), (3,), (1, 2))
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(program=programs())
 @collective
 def test_placements_change_nothing(mesh: Mesh, program: Program) -> None:

@@ -19,7 +19,7 @@ def unary(reference: Callable, low: float = -2.0, high: float = 2.0, *more: Oper
 
 def binary(reference: Callable, low: float = -2.0, high: float = 2.0) -> list[Call]:
     """A smooth function of two floats: of equal shapes, of shapes that broadcast, beside a number."""
-    return [call(reference, f(M, N, low=low, high=high), f(M, N, low=low, high=high)).but(places=12),
+    return [call(reference, f(M, N, low=low, high=high), f(M, N, low=low, high=high)).but(places=8),
             call(reference, f(M, 1, low=low, high=high), f(M, N, low=low, high=high)),
             call(reference, f(1, N, low=low, high=high), f(M, 1, low=low, high=high)),
             call(reference, f(low=low, high=high), f(N, low=low, high=high)),
@@ -87,7 +87,7 @@ DECISIONS: Table = {
     'gt': compared(np.greater), 'ge': compared(np.greater_equal),
     'and': logical(np.bitwise_and), 'or': logical(np.bitwise_or), 'xor': logical(np.bitwise_xor),
     'not': [call(np.invert, i32(M, N)), call(np.invert, boolean(N))],
-    'select_n': [call(select, boolean(M, N), f(M, N), f(M, N)).but(places=12),
+    'select_n': [call(select, boolean(M, N), f(M, N), f(M, N)).but(places=8),
                  call(select, i32(N, low=0, high=2), f(N), f(N), f(N)), call(select, boolean(M, 1), f(1, N), f(M, N)),
                  call(select, boolean(), f(N), f(N)), call(select, boolean(N), f(N), number(np.float64(0.5)))],
     'stop_gradient': [call(lambda x: x, f(M, N)).but(orders=0), call(lambda x: x, i32(N))],

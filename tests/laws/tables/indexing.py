@@ -65,7 +65,7 @@ def gathered(x: Operand, indices: Operand, windows: Windows, sizes: tuple[int, .
             if window is not None:
                 y[position(place)] = x[window].reshape(y[position(place)].shape)
         return y
-    return call(reference, x, indices, windows=windows, slice_sizes=sizes, mode=mode, fill=x.dtype.type(fill)).but(places=10)
+    return call(reference, x, indices, windows=windows, slice_sizes=sizes, mode=mode, fill=x.dtype.type(fill)).but(places=7)
 
 
 def scattered(combine: Callable, x: Operand, indices: Operand, windows: Windows, sizes: tuple[int, ...],
@@ -79,7 +79,7 @@ def scattered(combine: Callable, x: Operand, indices: Operand, windows: Windows,
                 y[window] = combine(y[window], updates[position(place)].reshape(y[window].shape))
         return y
     updates = Operand(shape=shape, dtype=x.dtype, low=0.5 if combine is np.multiply else x.low, high=x.high)
-    return call(reference, x, indices, updates, windows=windows, slice_sizes=sizes, mode=mode).but(places=10)
+    return call(reference, x, indices, updates, windows=windows, slice_sizes=sizes, mode=mode).but(places=7)
 
 
 def gathered_last(x: Operand, indices: Operand, windows: Windows, sizes: tuple[int, ...], mode: str = 'clip') -> Call:
@@ -94,7 +94,7 @@ def gathered_last(x: Operand, indices: Operand, windows: Windows, sizes: tuple[i
         for at, window in inside:
             y[at] = np.where(owner[window].reshape(y[at].shape) == numbers[at], x[window].reshape(y[at].shape), 0)
         return y
-    return call(reference, x, indices, windows=windows, slice_sizes=sizes, mode=mode).but(places=10)
+    return call(reference, x, indices, windows=windows, slice_sizes=sizes, mode=mode).but(places=7)
 
 
 ROWS = Windows(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))

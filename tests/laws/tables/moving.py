@@ -20,7 +20,7 @@ def reshard(*operands: Operand) -> Call:
         choices = [[axis_state(types[0], axis)] if axis in mesh.manual_axes else states(first) for axis in mesh.axis_names]
         goals = [placed(first, mesh, at) for at in itertools.product(*choices)]
         return [{'to': (goal, *types[1:])} for goal in goals if goal is not None]
-    return call_on(params, lambda *xs: list(xs), *operands).but(communicates=True, places=24)
+    return call_on(params, lambda *xs: list(xs), *operands).but(communicates=True, places=16)
 
 
 def converted(operand: Operand, dtype: type, orders: int = 2) -> Call:

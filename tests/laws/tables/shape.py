@@ -51,7 +51,7 @@ def zeros(shape: tuple[int, ...], dtype: type) -> Call:
 
 
 def reshape(before: Operand, after: tuple[int, ...]) -> Call:
-    return call(lambda x: x.reshape(after), before, new_sizes=after).but(places=12)
+    return call(lambda x: x.reshape(after), before, new_sizes=after).but(places=8)
 
 
 def cut(operand: Operand, start, limit, strides=None) -> Call:
