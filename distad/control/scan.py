@@ -15,6 +15,7 @@ from distad.ops.arithmetic import add
 from distad.ops.cast import cast
 from distad.ops.compare import lt
 from distad.ops.convert import convert_element_type
+from distad.runtime import mpi
 from distad.transforms.stage import stage
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -83,8 +84,10 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
 
 
 def _known(bound: Any) -> Any:
-    """A bound that this code can read now."""
-    return read(bound) if isinstance(bound, Array) and bound.is_fully_replicated and bound.block is not None else bound
+    """A bound that every rank can read now."""
+    if not isinstance(bound, Array) or not bound.is_fully_replicated:
+        return bound
+    return read(bound) if bound.mesh is None or bound.mesh.size == mpi.size() else bound
 
 
 def _alike(start: Value, stop: Value) -> tuple[Value, Value]:

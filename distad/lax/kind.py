@@ -17,11 +17,12 @@ from distad.ops.cast import cast
 from distad.types.array_type import ArrayType
 from distad.types.asked import named as named
 from distad.types.asked import wanted as wanted
-from distad.types.inference import Agreement, agree, is_literal
+from distad.types.inference import Agreement, agree, common_mesh, is_literal
 
 
 @lru_cache(maxsize=8192)
 def _agreement(primitive: Primitive, types: tuple[ArrayType, ...], params: tuple, mixed: str) -> Agreement:
+    common_mesh(primitive.name, types)             # before shapes: those of arrays from another place mean something else
     return agree(primitive.labels(*types, **dict(params)), types, mixed=mixed)
 
 

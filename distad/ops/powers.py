@@ -57,7 +57,8 @@ def _integer_pow_jvp(primals, tangents, *, y):
     z = integer_pow(x, y=y)
     if y == 0:
         return [z], [Zero(typeof(z).tangent())]
-    return [z], [t if y == 1 else mul(t, mul(scalar(y, x), integer_pow(x, y=y - 1)))]
+    rest = x if y == 2 else integer_pow(x, y=y - 1)
+    return [z], [t if y == 1 else mul(t, mul(scalar(y, x), rest))]
 
 
 integer_pow = Primitive(

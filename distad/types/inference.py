@@ -101,6 +101,9 @@ def common_mesh(name: str, types: Sequence[ArrayType]) -> AbstractMesh:
     for t in types:
         if t.mesh.empty or t.mesh == mesh:
             continue
+        if not mesh.empty and (mesh.axis_names, mesh.axis_sizes) == (t.mesh.axis_names, t.mesh.axis_sizes):
+            raise ShardingTypeError(f"{name} meets an array from outside of a shard_map inside of it, got {show(types)}. Pass it as an "
+                                    "argument of the mapped function.")
         if not mesh.empty:
             raise ValueError(f"{name}: operands live on different meshes: {mesh} and {t.mesh}. "
                              "Bring them to one mesh with device_put.")
