@@ -8,7 +8,7 @@ from distad.errors import ShapeError
 from distad.ops.broadcast import broadcast_in_dim
 from distad.ops.convert import convert_element_type
 from distad.types import dtypes
-from distad.types.inference import show
+from distad.types.inference import common_mesh, show
 
 ArrayLike = Value | np.ndarray | np.generic | bool | int | float | complex
 
@@ -71,6 +71,7 @@ def same_rank(xs: list, name: str = '') -> list:
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
+            common_mesh(name or 'operands', [typeof(x) for x in xs])       # shapes from another mesh are no use to compare
             raise ShapeError(f"{name or 'operands'}: shapes do not broadcast, got {show([typeof(x) for x in xs])}") from None
     n = max(map(len, shapes), default=0)
     return xs if all(len(s) == n for s in shapes) else [x if typeof(x).ndim in (0, n) else _in_front(x, n) for x in xs]
