@@ -27,9 +27,10 @@ BINARY = {
     'lshift': 'left_shift', 'rshift': 'right_shift', 'divmod': 'divmod'}
 COMPARE = {'eq': 'equal', 'ne': 'not_equal', 'lt': 'less', 'le': 'less_equal', 'gt': 'greater', 'ge': 'greater_equal'}
 UNARY = {'neg': 'negative', 'pos': 'positive', 'abs': 'abs', 'invert': 'invert'}
-METHODS = ('all', 'any', 'argmax', 'argmin', 'argpartition', 'argsort', 'astype', 'choose', 'clip', 'compress', 'conj', 'cumprod',
-           'cumsum', 'dot', 'flatten', 'max', 'mean', 'min', 'nonzero', 'partition', 'prod', 'ptp', 'ravel', 'round',
-           'searchsorted', 'sort', 'squeeze', 'std', 'sum', 'swapaxes', 'take', 'var')
+METHODS = ('all', 'any', 'argmax', 'argmin', 'argpartition', 'argsort', 'astype', 'choose', 'clip', 'compress',
+           'conj', 'cumprod', 'cumsum', 'diagonal', 'dot', 'flatten', 'max', 'mean', 'min', 'nonzero', 'partition',
+           'prod', 'ptp', 'ravel', 'repeat', 'round', 'searchsorted', 'sort', 'squeeze', 'std', 'sum', 'swapaxes',
+           'take', 'trace', 'var')
 PROPERTIES = {'real': 'real', 'imag': 'imag', 'mT': 'matrix_transpose'}
 
 
