@@ -167,8 +167,8 @@ def _transpose(cts, *operands, jaxpr: Jaxpr, length: int, reverse: bool, num_con
     program, _ = transpose_jaxpr(jaxpr, linear, (True,) * len(jaxpr.outs), True)
     known_consts = others(consts, lin_consts)
     known_xs = others(xs, lin_xs)
-    ct_types = [t.dual() for t, lin in zip(jaxpr.in_types[:num_consts], lin_consts, strict=True) if lin]
-    n_acc, n_known = len(ct_types), len(known_consts)
+    n_acc, n_known = sum(lin_consts), len(known_consts)
+    ct_types = program.out_types[:n_acc]                   # duals; that of a constant that was never placed is on the mesh
 
     def body(*args):
         given, args = args[:n_known], args[n_known:]

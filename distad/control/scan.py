@@ -114,10 +114,13 @@ def _length(types: list[ArrayType], length: int | None) -> int:
 
 
 def _promote(x, got: ArrayType, number: bool):
-    """A weakly typed first carry takes the dtype that the body gives it; a number takes its state too, where that is free."""
+    """A weakly typed first carry takes the dtype that the body gives it; a number takes its state too, where that is free, and
+    an array that was never placed its mesh."""
     t = typeof(x)
     if number and not got.mesh.empty and not got.unreduced:
         x = cast(x, t.update(mesh=got.mesh, reduced=got.reduced, varying=got.varying))
+    elif t.mesh.empty and not got.mesh.empty:
+        x = cast(x, t.update(mesh=got.mesh))
     if t.weak_type and (t.dtype != got.dtype or not got.weak_type) and t.shape == got.shape:
         return convert_element_type(x, new_dtype=got.dtype, weak_type=got.weak_type)
     return x

@@ -11,6 +11,8 @@ from distad.core.primitive import NoRule, Primitive
 from distad.core.value import Linear, Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.ops.basic import add_any, instantiated
+from distad.ops.reshard import reshard
+from distad.types.array_type import ArrayType
 
 
 def backward(jaxpr: Jaxpr, cotangents: Sequence) -> list:
@@ -21,6 +23,7 @@ def backward(jaxpr: Jaxpr, cotangents: Sequence) -> list:
     def accumulate(atom, ct) -> None:
         if ct is None or ct.__class__ is Zero or atom.__class__ is Literal or atom in known:
             return
+        ct = settled(ct, atom.type)
         want, got = atom.type.dual(), typeof(ct)
         if got is not want and not same_cotangent(got, want):
             raise ShardingTypeError(f"a cotangent of a value of type {atom.type} has type {got}, it has to be {want}")
@@ -41,6 +44,14 @@ def backward(jaxpr: Jaxpr, cotangents: Sequence) -> list:
                 for a, ct in zip(eqn.ins, transpose_rule(eqn.primitive, full, operands, eqn.params), strict=True):
                     accumulate(a, ct)
     return [ct_of.get(v, Zero(v.type.dual())) for v in jaxpr.ins]
+
+
+def settled(ct, t: ArrayType):
+    """The cotangent of a scalar that was never placed. It took any state that it met, for free: here it pays for the sum."""
+    got = typeof(ct)
+    if t.ndim or not t.mesh.empty or not (got.unreduced or got.reduced) or got.mesh.manual_axes:
+        return ct
+    return reshard(ct, to=(got.update(unreduced=(), reduced=()),))[0]
 
 
 def same_cotangent(got, want) -> bool:
