@@ -68,7 +68,8 @@ def test_a_scan_keeps_types_and_says_what_mends_a_carry(mesh) -> None:
     assert str(jax.typeof(total)) == 'float32[4@X]' and str(jax.typeof(parts)) == 'float32[3,4@X]'
     back, _ = lax.scan(lambda c, x: (x, None), xs[0] * 0, xs * jnp.arange(3.0)[:, None], reverse=True)
     np.testing.assert_array_equal(jax.process_allgather(back), np.zeros(4))
-    with pytest.raises(TypeError, match=r"carry\['a'\] enters a round as float32\[4\] and leaves it as float32\[4@X\].*reshard") as caught:
+    message = r"carry\['a'\] enters a round as float32\[4\] and leaves it as float32\[4@X\].*reshard"
+    with pytest.raises(TypeError, match=message) as caught:
         lax.scan(lambda c, x: ({'a': c['a'] + x}, None), {'a': jnp.zeros(4)}, xs)
     assert "P('X',)" in str(caught.value)
     fixed, _ = lax.scan(lambda c, x: ({'a': c['a'] + x}, None), {'a': jax.reshard(jnp.zeros(4), P('X',))}, xs)
@@ -96,7 +97,8 @@ def test_nested_loops_and_their_derivatives() -> None:
             every.append(c)
             c = c * float(k)
         return c + sum(every)
-    for a, b in ((f, plain), (jax.grad(f), jax.grad(plain)), (jax.grad(f, 1), jax.grad(plain, 1)), (jax.jit(jax.grad(f)), jax.grad(plain)),
+    for a, b in ((f, plain), (jax.grad(f), jax.grad(plain)), (jax.grad(f, 1), jax.grad(plain, 1)),
+                 (jax.jit(jax.grad(f)), jax.grad(plain)),
                  (jax.grad(jax.grad(f), 1), jax.grad(jax.grad(plain), 1))):
         assert float(a(0.4, 1.3)) == pytest.approx(float(b(0.4, 1.3)), rel=1e-4)
 
