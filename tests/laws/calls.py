@@ -124,8 +124,9 @@ class Call:
 
     `orders`: of derivatives that exist (0, 1 or 2); `forward`, `transposes`: whether there is forward and reverse mode;
     `communicates`: whether the call may send; `tolerance`: relative error in float64; `places`: how many placements are tried
-    (about half of them on a mesh of one axis); `refuses`: for which types derivatives are refused, by NotImplementedError;
-    `stacked`: the reference is a function of stacks (`exchanges`); `untracked`: over axes that types do not tell of.
+    (half of them on a mesh of one axis, or beside a manual one); `refuses`: for which types derivatives are refused, by
+    NotImplementedError; `stacked`: the reference is a function of stacks (`exchanges`); `untracked`: over axes that types do not
+    tell of.
     """
 
     operands: tuple[Operand, ...]

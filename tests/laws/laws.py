@@ -87,9 +87,9 @@ def chosen(primitive: Primitive, call: Call, mesh: Mesh, visited: Visit) -> list
     if not tried[replicated] and not call.stacked:
         visited.faults.append(f'{primitive.name}({show(replicated)}): refused, though all is replicated')
     good = sorted((types for types in tried if tried[types]), key=lambda types: types != replicated)
+    half = len(mesh.axis_names) == 1 or (mesh.abstract_mesh.manual_axes and not call.stacked)
     cases = []
-    places = call.places if len(mesh.axis_names) > 1 else call.places // 2 + 1
-    for i, types in enumerate(varied(good, mesh.abstract_mesh, places)):
+    for i, types in enumerate(varied(good, mesh.abstract_mesh, call.places // 2 + 1 if half else call.places)):
         options = tried[types]
         cases += options if len(options) < 5 else [options[5 * i % len(options)]]
     return [replace(case, most=2 - i % 2) for i, case in enumerate(cases)]     # the second order on every other one
