@@ -15,7 +15,7 @@ from distad.errors import ShardingTypeError
 from distad.runtime import collectives, mpi
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
-from distad.types.inference import show
+from distad.types.inference import agree, show
 from distad.types.mesh import Mesh
 from tests.laws.blocks import block, place_of, version_axes, whole
 from tests.laws.calls import Call
@@ -80,8 +80,15 @@ def chosen(primitive: Primitive, call: Call, mesh: Mesh, visited: Visit) -> list
             visited.accepted += bool(tried[types])
         return bool(tried[types])
 
+    def mended(types: Types) -> Types:
+        """What a function that is kind would make of the operands."""
+        with suppress(*REFUSALS):
+            if primitive.labels:
+                return agree(primitive.labels(*types, **call.params_on(types, mesh.abstract_mesh)[0]), types).operands
+        return types
+
     literal = [x.literal for x in call.operands]
-    for types in candidates(call.types, literal, mesh.abstract_mesh, accepts, CANDIDATES):
+    for types in candidates(call.types, literal, mesh.abstract_mesh, accepts, mended, CANDIDATES):
         accepts(types)
     replicated = tuple(t if lit else t.update(mesh=mesh) for t, lit in zip(call.types, literal, strict=True))
     if not tried[replicated] and not call.stacked:

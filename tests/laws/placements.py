@@ -38,12 +38,21 @@ def placed(t: ArrayType, mesh: AbstractMesh, at: tuple[State, ...], flip: bool =
                     varying=[a for a, s in by_axis if s == 'V'], kind=KINDS[next(iter(summed.values()), 'U')])
 
 
+def state_along(t: ArrayType, axis: str) -> State:
+    """The state that `placed` would give it."""
+    letter = axis_state(t, axis)
+    if letter == 'S':
+        return next(d for d, axes in enumerate(t.partitions) if axis in axes)
+    return next(s for s, kind in KINDS.items() if kind == t.kind) if letter == 'U' else letter
+
+
 def candidates(types: Types, literal: Sequence[bool], mesh: AbstractMesh, accepts: Callable[[Types], bool],
-               most: int) -> Iterator[Types]:
+               mended: Callable[[Types], Types], most: int) -> Iterator[Types]:
     """Placements of the operands: all if they are not many more than `most`, else a sample with many accepted ones.
 
     Axes are independent of one another, mostly. So what is accepted along several axes is looked for where each of them alone
-    is accepted; and everywhere, for what this misses and for what has to be rejected.
+    is accepted; and everywhere, for what this misses and for what has to be rejected. Where the operands are too many to try
+    everything along one axis, `mended` says what would be accepted in place of what is not.
     """
     choices = [[['N'] if lit or axis in mesh.auto_axes else states(t, axis in mesh.manual_axes)
                 for t, lit in zip(types, literal, strict=True)] for axis in mesh.axis_names]
@@ -60,8 +69,11 @@ def candidates(types: Types, literal: Sequence[bool], mesh: AbstractMesh, accept
         alone.append([])
         for states_along in dict.fromkeys([*alike(of_operands), *sample(of_operands, most)]):
             made = on((*others[:i], states_along, *others[i + 1:]), False)
+            if made is not None and not accepts(made) and math.prod(map(len, of_operands)) > most:
+                made = mended(made)
             if made is not None and accepts(made):
-                alone[i].append(states_along)
+                alone[i].append(tuple(state_along(t, mesh.axis_names[i]) for t in made))
+        alone[i] = list(dict.fromkeys(alone[i]))
         if alone[i] and others[i] not in alone[i]:                   # ops over manual axes: N there is refused
             others[i] = alone[i][0]
     if len(choices) > 1:
