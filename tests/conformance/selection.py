@@ -14,12 +14,11 @@ from tests.conformance.cases import Case, explicit, mesh_size
 GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pairs2', 'binary_scalar', 'broadcasting',
           'dtype', 'dtype_x64', 'reshard', 'device_put', 'reshape', 'transpose', 'broadcast', 'concat', 'split',
           'slice', 'dus', 'gather', 'scatter', 'select', 'sort', 'cumsum', 'reduce', 'reduce_out', 'dot', 'einsum',
-          'control_flow', 'random', 'grad', 'mesh_shapes', 'programs', 'shape_ops', 'misc')
+          'control_flow', 'random', 'grad', 'mesh_shapes', 'programs', 'shape_ops', 'misc', 'jit', 'no_collectives')
 
 # What belongs to later groups, by the text of the expression or program.
 LATER = re.compile(
-    r'jac(rev|fwd)|hessian|vmap|while_loop|fori_loop|lax\.(map|cond|switch)|checkpoint|custom_[jv][jv]p'
-    r'|lax\.(conv|reduce_window)|dot_product_attention|vectorize|apply_along_axis'
+    r'jac(rev|fwd)|hessian|vmap|lax\.(conv|reduce_window)|dot_product_attention|vectorize|apply_along_axis|policy'
 )
 
 
