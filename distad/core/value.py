@@ -9,34 +9,14 @@ from distad.errors import UnexpectedTracerError
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.mesh import Mesh
+from distad.types.typed import Typed
 
 
-class Value:
+class Value(Typed):
     """A value with a type. The numpy layer gives it operators and methods (`distad.numpy.methods`)."""
 
     __slots__ = ('__weakref__',)
     __array_priority__ = 1000
-    type: ArrayType
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        return self.type.size
-
-    @property
-    def weak_type(self) -> bool:
-        return self.type.weak_type
 
     @property
     def itemsize(self) -> int:

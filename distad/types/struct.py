@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import numpy as np
-
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.sharding import NamedSharding
+from distad.types.typed import Typed
 
 
-class ShapeDtypeStruct:
+class ShapeDtypeStruct(Typed):
     """The shape, dtype and sharding of an array that need not exist."""
 
     __slots__ = ('type',)
@@ -18,28 +17,8 @@ class ShapeDtypeStruct:
         self.type = ArrayType(tuple(shape), dtypes.canonical(dtype), sharding=sharding, weak_type=weak_type)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.type.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.type.ndim
-
-    @property
-    def size(self) -> int:
-        return self.type.size
-
-    @property
     def sharding(self) -> NamedSharding | None:
         return None if self.type.mesh.empty else self.type.sharding
-
-    @property
-    def weak_type(self) -> bool:
-        return self.type.weak_type
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self.type == other.type
