@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from distad.core.primitive import Primitive
-from distad.core.trace import current_trace, use_trace
+from distad.core.trace import current_trace
 from distad.core.value import typeof
 from distad.errors import ShardingTypeError
 from distad.source import Source
@@ -206,7 +206,3 @@ def sub_jaxprs(params: dict) -> Iterator[Jaxpr]:
             yield value
         elif isinstance(value, Sequence) and not isinstance(value, str):
             yield from (v for v in value if isinstance(v, Jaxpr))
-
-
-__all__ = ['Var', 'Literal', 'Atom', 'Equation', 'Jaxpr', 'open_consts', 'scope', 'at_path', 'current_path', 'evaluate',
-           'as_function', 'check', 'sub_jaxprs', 'at_equation', 'replayed_source', 'use_trace']

@@ -59,8 +59,6 @@ def format_jaxpr(jaxpr: Jaxpr) -> str:
 def _program(jaxpr: Jaxpr, names: _Names) -> list[str]:
     consts = ''.join(f"{_binder(v, names)} " for v, _ in jaxpr.consts)
     head = f"{{ lambda {consts}; {' '.join(_binder(v, names) for v in jaxpr.ins)}. let"
-    head = head.replace('; . let', '; . let')
-    outs = ', '.join(names.use(a) for a in jaxpr.outs) if jaxpr.equations or jaxpr.outs else ''
     lines = [line for eqn in jaxpr.equations for line in format_equation(eqn, names)]
     outs = ', '.join(names.use(a) for a in jaxpr.outs)
     tail = f"in ({outs}{',' if len(jaxpr.outs) == 1 else ''}) }}"
