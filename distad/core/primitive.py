@@ -23,7 +23,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from distad.core.trace import current_trace
-from distad.core.value import typeof
 from distad.runtime import blocks, mpi
 from distad.types.array_type import ArrayType
 from distad.types.inference import NONLINEAR, Agreement, Linearity, Signature, infer
@@ -143,7 +142,3 @@ def finish(agreement: Agreement, shape: Iterable[int], dtype, types: Iterable[Ar
 
 def signature(primitive_name: str, ins, outs, **options) -> Signature:
     return Signature(name=primitive_name, ins=tuple(map(tuple, ins)), outs=tuple(map(tuple, outs)), **options)
-
-
-def types_of(args) -> tuple[ArrayType, ...]:
-    return tuple(map(typeof, args))

@@ -8,7 +8,6 @@ and stays weak.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -174,8 +173,3 @@ def _node(dtype: DType, weak: bool) -> str:
     if node not in _ABOVE:
         raise TypeError(f'{node} takes no part in promotion; convert it by name, or give both operands the same dtype')
     return _KINDS['f' if dtype == bfloat16 else dtype.kind] if weak else node
-
-
-def result_dtype(dtypes: Iterable[Any]) -> DType:
-    """The dtype that strong operands of these dtypes meet in."""
-    return promote(*((np.dtype(dtype), False) for dtype in dtypes))[0]
