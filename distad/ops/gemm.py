@@ -31,13 +31,13 @@ def product(x: Sequence[int], y: Sequence[int], dimension_numbers: DimensionNumb
         kernel = _inner(x, y, dimension_numbers)
     else:
         kernel = _gemm(x, y, dimension_numbers, fx, fy)
-    work = _work_dtype(operand, result)
+    work = work_dtype(operand, result)
     if work == operand == result:
         return kernel
     return lambda a, b: kernel(a.astype(work, copy=False), b.astype(work, copy=False)).astype(result, copy=False)
 
 
-def _work_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
+def work_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
     """The dtype to multiply in: half types in float32 (BLAS has no other), else what holds operand and result."""
     if operand.itemsize == 2 and operand.kind in 'fV':
         return np.dtype(np.float32)
