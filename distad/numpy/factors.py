@@ -12,6 +12,7 @@ import numpy as np
 
 from distad.core.lift import as_value
 from distad.core.value import Value
+from distad.lax import linalg
 from distad.lax.kind import kindly
 from distad.lax.shape import broadcast_shapes
 from distad.numpy.creation import eye
@@ -21,6 +22,7 @@ from distad.numpy.logic import where
 from distad.numpy.promotion import ArrayLike, inexact, promoted
 from distad.numpy.reductions import max, sum
 from distad.numpy.shapes import broadcast_to, expand_dims, matrix_transpose, squeeze
+from distad.ops import factors
 from distad.ops import linalg as ops
 
 
@@ -53,19 +55,19 @@ class SlogdetResult(NamedTuple):
     logabsdet: Value
 
 
+class EigResult(NamedTuple):
+    """Eigenvalues, and eigenvectors as columns."""
+
+    eigenvalues: Value
+    eigenvectors: Value
+
+
 def _matrices(name: str, a: ArrayLike, *, square: bool = False) -> Value:
-    x = as_value(inexact(as_value(a, name), name), name)
-    if x.ndim < 2 or square and x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{name} takes {'square ' if square else ''}matrices in the last two dimensions, got {x.type}")
-    return x
+    return linalg.matrices(name, inexact(as_value(a, name), name), square=square)
 
 
 def _adjoint(x: Value) -> Value:
     return matrix_transpose(conj(x) if x.dtype.kind == 'c' else x)
-
-
-def _hermitian(x: Value) -> Value:
-    return (x + _adjoint(x)) / x.dtype.type(2)
 
 
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Value:
@@ -75,8 +77,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
 
         jnp.linalg.cholesky(jnp.array([[4., 2.], [2., 2.]]))
     """
-    x = _matrices('cholesky', a, square=True)
-    y = kindly(ops.cholesky, _hermitian(x) if symmetrize_input else x)
+    y = linalg.cholesky(_matrices('cholesky', a, square=True), symmetrize_input=symmetrize_input)
     return _adjoint(y) if upper else y
 
 
@@ -133,7 +134,7 @@ def qr(a: ArrayLike, mode: str = 'reduced') -> QRResult | Value:
     """
     if mode not in ('reduced', 'complete', 'r'):
         raise ValueError(f"qr: mode is 'reduced', 'complete' or 'r', got {mode!r}")
-    q, r = kindly(ops.qr, _matrices('qr', a), full=mode == 'complete')
+    q, r = linalg.qr(_matrices('qr', a), full_matrices=mode == 'complete')
     return r if mode == 'r' else QRResult(q, r)
 
 
@@ -141,12 +142,13 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     """Singular values and vectors: a = U diag(S) Vh.
 
     a: [..., m, n]; full_matrices: whether U [..., m, m] and Vh [..., n, n] are square, or have k = min(m, n) columns and rows;
-    compute_uv: False gives S [..., k] alone. Differentiable if real, and not full or m = n, where singular values differ.
+    compute_uv: False gives S [..., k] alone; hermitian: whether a is Hermitian, which is not needed. Differentiable if not full or
+    m = n, where singular values differ.
 
         jnp.linalg.svd(jnp.ones((2, 3)), compute_uv=False)
     """
-    u, s, vh = kindly(ops.svd, _matrices('svd', a), full=bool(full_matrices and compute_uv))
-    return SVDResult(u, s, vh) if compute_uv else s
+    found = linalg.svd(_matrices('svd', a), full_matrices=full_matrices, compute_uv=compute_uv)
+    return SVDResult(*found) if compute_uv else found
 
 
 def svdvals(x: ArrayLike, /) -> Value:
@@ -167,9 +169,8 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     """
     if UPLO not in (None, 'L', 'U'):
         raise ValueError(f"eigh: UPLO is 'L' or 'U', got {UPLO!r}")
-    x = _matrices('eigh', a, square=True)
-    x = _hermitian(x) if symmetrize_input else _adjoint(x) if UPLO == 'U' else x
-    return EighResult(*kindly(ops.eigh, x))
+    v, w = linalg.eigh(_matrices('eigh', a, square=True), lower=UPLO != 'U', symmetrize_input=symmetrize_input)
+    return EighResult(w, v)
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = 'L', *, symmetrize_input: bool = True) -> Value:
@@ -178,6 +179,22 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = 'L', *, symmetrize_input: bool = T
         jnp.linalg.eigvalsh(jnp.eye(2))
     """
     return eigh(a, UPLO, symmetrize_input).eigenvalues
+
+
+def eig(a: ArrayLike) -> EigResult:
+    """Eigenvalues [..., n] and eigenvectors, as columns, of square matrices [..., n, n], complex. For gradients use `eigvals`.
+
+        jnp.linalg.eig(jnp.array([[0., 1.], [-1., 0.]]))
+    """
+    return EigResult(*linalg.eig(_matrices('eig', a, square=True), compute_left_eigenvectors=False))
+
+
+def eigvals(a: ArrayLike) -> Value:
+    """Eigenvalues [..., n] of square matrices [..., n, n], complex. Differentiable where they differ.
+
+        jnp.linalg.eigvals(jnp.array([[0., 1.], [-1., 0.]]))
+    """
+    return kindly(factors.eigvals, _matrices('eigvals', a, square=True))
 
 
 def matrix_power(a: ArrayLike, n: int) -> Value:
@@ -206,7 +223,7 @@ def _small(s: Value, shape: tuple[int, ...], rtol: ArrayLike | None) -> Value:
     return s <= max(s, -1, keepdims=True) * rtol
 
 
-def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None) -> Value:
+def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False) -> Value:
     """How many singular values of matrices [..., m, n] are greater than `rtol` times the greatest one.
 
         jnp.linalg.matrix_rank(jnp.ones((2, 3)))  # 1
@@ -223,8 +240,11 @@ def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False) -
     x = _matrices('pinv', a)
     u, s, vh = svd(x, full_matrices=False)
     small = _small(s, x.shape, 10 * float(np.finfo(s.dtype).eps) * np.maximum(*x.shape[-2:]) if rtol is None else rtol)
-    inverse = where(small, 0, 1 / where(small, 1, s))
-    return matmul(_adjoint(vh) * expand_dims(inverse, -2), _adjoint(u))
+    return matmul(_adjoint(vh) * expand_dims(_inverse(s, small), -2), _adjoint(u))
+
+
+def _inverse(s: Value, small: Value) -> Value:
+    return where(small, 0, 1 / where(small, 1, s))
 
 
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Value, Value, Value, Value]:
@@ -241,12 +261,11 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Value
     columns = y if y.ndim == 2 else expand_dims(y, 1)
     u, s, vh = svd(x, full_matrices=False)
     small = _small(s, x.shape, rcond)
-    inverse = where(small, 0, 1 / where(small, 1, s))
-    z = matmul(_adjoint(vh), expand_dims(inverse, -1) * matmul(_adjoint(u), columns))
+    z = matmul(_adjoint(vh), expand_dims(_inverse(s, small), -1) * matmul(_adjoint(u), columns))
     left = columns - matmul(x, z)
     residuals = sum((left * conj(left)).real, 0)
     return z if y.ndim == 2 else squeeze(z, 1), residuals, sum(~small, -1), s
 
 
-__all__ = ['cholesky', 'det', 'eigh', 'eigvalsh', 'inv', 'lstsq', 'matrix_power', 'matrix_rank', 'pinv', 'qr', 'slogdet', 'solve',
-           'svd', 'svdvals']
+__all__ = ['cholesky', 'det', 'eig', 'eigh', 'eigvals', 'eigvalsh', 'inv', 'lstsq', 'matrix_power', 'matrix_rank', 'pinv', 'qr',
+           'slogdet', 'solve', 'svd', 'svdvals']

@@ -15,6 +15,7 @@ from distad.lax.contraction import contraction
 from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, whole_along, with_sharding
 from distad.lax.shape import Sharding
+from distad.numpy.joining import stack, unstack
 from distad.numpy.promotion import operands, promoted
 from distad.ops import arithmetic
 from distad.ops.broadcast import expand_dims
@@ -25,7 +26,7 @@ from distad.ops.shape import squeeze, transpose
 from distad.types.array_type import ArrayType
 from distad.types.inference import show
 
-__all__ = ['dot', 'inner', 'kron', 'matmul', 'matvec', 'outer', 'tensordot', 'vdot', 'vecdot', 'vecmat']
+__all__ = ['cross', 'dot', 'inner', 'kron', 'matmul', 'matvec', 'outer', 'tensordot', 'vdot', 'vecdot', 'vecmat']
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +262,33 @@ def _flat(x):
     if x.ndim == 1:
         return x
     return reshape(whole_along(x, range(1, x.ndim)), new_sizes=(x.size,))
+
+
+def cross(a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None):
+    """Cross products of vectors of three components (or two, where the third is 0; of two such the third component alone).
+
+    Args:
+      a, b: [..., 3] or [..., 2], with the components in dimension `axisa` and `axisb`; axis: stands for all three.
+    Returns: [..., 3], with the components in dimension `axisc`; other dimensions broadcast, and are split where an operand's are.
+    Communication: components that are split are gathered.
+
+    >>> cross(np.float32([1, 0, 0]), np.float32([0, 1, 0]))
+    Array([0., 0., 1.], dtype=float32)
+    """
+    axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    x, y = (_components(v, d) for v, d in zip(promoted('cross', a, b), (axisa, axisb), strict=True))
+    if len(x) == len(y) == 2:
+        return x[0] * y[1] - x[1] * y[0]
+    (x0, x1, x2), (y0, y1, y2) = ((*v, v[0] * 0)[:3] for v in (x, y))
+    return stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], axisc)
+
+
+def _components(v, axis: int) -> list:
+    v = as_value(v, 'cross')
+    d = dim_of('cross', axis, v.ndim)
+    if v.shape[d] not in (2, 3):
+        raise ValueError(f"cross takes vectors of two or three components, got {v.type} with {v.shape[d]} in dimension {d}")
+    return unstack(whole_along(v, (d,)), axis=d)
 
 
 def kron(a, b):

@@ -12,14 +12,12 @@ from scipy.linalg import solve_triangular
 
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
-from distad.ops.arithmetic import div, mul, neg, sub
-from distad.ops.basic import add_any
+from distad.ops.arithmetic import mul, neg, sub
 from distad.ops.broadcast import LATER, expand_dims, reduce_sum
-from distad.ops.compare import eq, select_n
 from distad.ops.complex import conj, real
 from distad.ops.contraction import dot_general
 from distad.ops.convert import convert_element_type
-from distad.ops.makers import FLOAT, check_dtype, scalar
+from distad.ops.makers import FLOAT, check_dtype
 from distad.ops.shape import transpose
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -30,7 +28,7 @@ LINEAR_IN_SECOND = Linearity(groups=((1,),))
 
 # ---- types: a batch, and a core that is whole
 
-def _labels(name: str, cores: Sequence[int], linearity: Linearity = NONLINEAR) -> Callable:
+def batch_labels(name: str, cores: Sequence[int], linearity: Linearity = NONLINEAR) -> Callable:
     """Labels of an op whose results have a core of so many dimensions behind the batch."""
     def labels(*types: ArrayType, **params):
         batch = range(types[0].ndim - 2)
@@ -38,7 +36,7 @@ def _labels(name: str, cores: Sequence[int], linearity: Linearity = NONLINEAR) -
     return labels
 
 
-def _check(name: str, *types: ArrayType, square: bool = False) -> None:
+def check_matrices(name: str, *types: ArrayType, square: bool = False) -> None:
     check_dtype(name, FLOAT, *types)
     if dtypes.is_half(types[0].dtype):
         raise TypeError(f"{name} does not accept half types, got {types[0]}. Convert it with astype first.")
@@ -51,23 +49,23 @@ def _check(name: str, *types: ArrayType, square: bool = False) -> None:
         raise ValueError(f"{name}: sizes do not go together, got {types[0]} and {types[1]}")
 
 
-def _one(name: str, impl: Callable, core: int, *, jvp, dtype: Callable = lambda dtype: dtype) -> Primitive:
+def of_square(name: str, impl: Callable, core: int, *, jvp, dtype: Callable = lambda dtype: dtype) -> Primitive:
     """A primitive of square matrices with one result."""
-    labels = _labels(name, (core,))
+    labels = batch_labels(name, (core,))
 
     def shape(x: ArrayType):
-        _check(name, x, square=True)
+        check_matrices(name, x, square=True)
         return x.shape[:x.ndim - 2 + core], dtype(x.dtype)
     return Primitive(name, type=by_labels(labels, shape), labels=labels, jvp=(jvp,), batch=LATER,
-                     transpose=NoRule('it is not linear'), impl=lambda x, *, out: _safely(impl, [out], x)[0])
+                     transpose=NoRule('it is not linear'), impl=lambda x, *, out: safely(impl, [out], x)[0])
 
 
-def _several(name: str, impl: Callable, outs: Callable, cores: Sequence[int], *, jvp: Callable, square: bool = False) -> Primitive:
+def several(name: str, impl: Callable, outs: Callable, cores: Sequence[int], *, jvp: Callable, square: bool = False) -> Primitive:
     """A primitive with several results. `outs(type, **params)` gives the shape of each core and its dtype."""
-    labels = _labels(name, cores)
+    labels = batch_labels(name, cores)
 
     def rule(x: ArrayType, **params) -> list[ArrayType]:
-        _check(name, x, square=square)
+        check_matrices(name, x, square=square)
         agreement = infer(labels(x), (x,))
         return [agreement.out(i, (*x.shape[:-2], *core), dtype) for i, (core, dtype) in enumerate(outs(x, **params))]
 
@@ -77,11 +75,11 @@ def _several(name: str, impl: Callable, outs: Callable, cores: Sequence[int], *,
         return ys, [Zero(typeof(y).tangent()) for y in ys] if t.__class__ is Zero else jvp(t, ys, x, **params)
 
     made = Primitive(name, type=rule, labels=labels, jvp=forward, batch=LATER, transpose=NoRule('it is not linear'), multiple=True,
-                     impl=lambda x, *, out, **params: _safely(lambda x: impl(x, **params), out, x))
+                     impl=lambda x, *, out, **params: safely(lambda x: impl(x, **params), out, x))
     return made
 
 
-def _safely(f: Callable, outs, *xs) -> list[np.ndarray]:
+def safely(f: Callable, outs, *xs) -> list[np.ndarray]:
     """The results of a function of stacks of matrices; NaN for those that it has none for."""
     try:
         ys = f(*xs)
@@ -92,7 +90,7 @@ def _safely(f: Callable, outs, *xs) -> list[np.ndarray]:
         batch = xs[0].shape[:-2]
         if batch:
             for i in np.ndindex(*batch):
-                for y, one in zip(made, _safely(f, [_Core(y[i]) for y in made], *(x[i] for x in xs)), strict=True):
+                for y, one in zip(made, safely(f, [_Core(y[i]) for y in made], *(x[i] for x in xs)), strict=True):
                     y[i] = one
         return made
 
@@ -123,15 +121,15 @@ def product(x, y):
     return dot_general(x, y, dimension_numbers=(((n - 1,), (n - 2,)), (batch, batch)), preferred_element_type=typeof(x).dtype)
 
 
-def _real(x):
+def real_part(x):
     return real(x) if typeof(x).dtype.kind == 'c' else x
 
 
-def _real_dtype(x: ArrayType) -> np.dtype:
+def real_dtype(x: ArrayType) -> np.dtype:
     return x.dtype.type(0).real.dtype
 
 
-def _like(x, y):
+def in_dtype_of(x, y):
     """A real value in the dtype of y."""
     dtype = typeof(y).dtype
     return x if typeof(x).dtype == dtype else convert_element_type(x, new_dtype=dtype, weak_type=False)
@@ -142,27 +140,9 @@ def _trace(x):
     return reduce_sum(weighed(x, below=0.0, diagonal=1.0, above=0.0), axes=(n - 2, n - 1))
 
 
-def _in_columns(w):
+def in_columns(w):
     """[..., n] as [..., 1, n]."""
     return expand_dims(w, (typeof(w).ndim - 1,))
-
-
-def _in_rows(w):
-    """[..., n] as [..., n, 1]."""
-    return expand_dims(w, (typeof(w).ndim,))
-
-
-def _inverse_gaps(w):
-    """1 / (w[j] - w[i]) at [i, j]; 0 where they are equal, as they are on the diagonal."""
-    gap = sub(_in_columns(w), _in_rows(w))
-    same = eq(gap, scalar(0, gap))
-    return select_n(same, div(scalar(1, gap), select_n(same, gap, scalar(1, gap))), scalar(0, gap))
-
-
-def _hermitian(t):
-    """The change of a Hermitian matrix of which the lower triangle counts."""
-    half = weighed(t, below=1.0, diagonal=0.5, above=0.0)
-    return add_any(half, adjoint(half))
 
 
 # ---- weighed: triangles and diagonal times numbers. It is its own adjoint.
@@ -173,14 +153,14 @@ def _weighed_impl(x, *, out, below: float, diagonal: float, above: float):
 
 
 def _weighed_shape(x: ArrayType, **weights):
-    _check('weighed', x)
+    check_matrices('weighed', x)
     return x.shape, x.dtype
 
 
 weighed = Primitive(
     'weighed',
-    type=by_labels(_labels('weighed', (2,), ADDITIVE), _weighed_shape),
-    labels=_labels('weighed', (2,), ADDITIVE),
+    type=by_labels(batch_labels('weighed', (2,), ADDITIVE), _weighed_shape),
+    labels=batch_labels('weighed', (2,), ADDITIVE),
     impl=_weighed_impl,
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, **weights: weighed(ct, **weights),),
@@ -192,7 +172,7 @@ weighed = Primitive(
 
 def _solve(name: str, impl: Callable) -> Primitive:
     def shape(a: ArrayType, b: ArrayType, **params):
-        _check(name, a, b, square=True)
+        check_matrices(name, a, b, square=True)
         return b.shape, b.dtype
 
     def in_matrix(t, y, a, b, *, transposed: bool, **params):
@@ -202,10 +182,10 @@ def _solve(name: str, impl: Callable) -> Primitive:
     def back(ct, a, b, *, transposed: bool, **params):
         return made(a, ct, transposed=not transposed, **params)
 
-    labels = _labels(name, (2,), LINEAR_IN_SECOND)
+    labels = batch_labels(name, (2,), LINEAR_IN_SECOND)
     made = Primitive(
         name, type=by_labels(labels, shape), labels=labels, linearity=LINEAR_IN_SECOND, batch=LATER,
-        impl=lambda a, b, *, out, **params: _safely(lambda a, b: impl(a, b, **params), [out], a, b)[0],
+        impl=lambda a, b, *, out, **params: safely(lambda a, b: impl(a, b, **params), [out], a, b)[0],
         jvp=(in_matrix, lambda t, y, a, b, **params: made(a, t, **params)),
         transpose=(NoRule(f"{name} is not linear in the matrix"), back))
     return made
@@ -240,87 +220,9 @@ def _slogdet_tangents(t, ys, x):
     change = _trace(solve(x, t, transposed=False))
     if typeof(x).dtype.kind != 'c':
         return [Zero(typeof(sign).tangent()), change]
-    return [mul(sign, sub(change, _like(real(change), change))), real(change)]
+    return [mul(sign, sub(change, in_dtype_of(real(change), change))), real(change)]
 
 
-det = _one('det', np.linalg.det, 0, jvp=_det_tangent)
-slogdet = _several('slogdet', lambda x: tuple(np.linalg.slogdet(x)), lambda x: [((), x.dtype), ((), _real_dtype(x))], (0, 0),
+det = of_square('det', np.linalg.det, 0, jvp=_det_tangent)
+slogdet = several('slogdet', lambda x: tuple(np.linalg.slogdet(x)), lambda x: [((), x.dtype), ((), real_dtype(x))], (0, 0),
                    jvp=_slogdet_tangents, square=True)
-
-
-# ---- factors
-
-def _cholesky_tangent(t, y, x):
-    left = triangular_solve(y, _hermitian(t), transposed=False, lower=True, unit_diagonal=False)
-    both = adjoint(triangular_solve(y, adjoint(left), transposed=False, lower=True, unit_diagonal=False))
-    return product(y, weighed(both, below=1.0, diagonal=0.5, above=0.0))
-
-
-cholesky = _one('cholesky', np.linalg.cholesky, 2, jvp=_cholesky_tangent)
-
-
-def _qr_tangents(t, ys, x, *, full: bool):
-    q, r = ys
-    m, n = typeof(x).shape[-2:]
-    if m < n or full and m != n:
-        raise NotImplementedError(f"qr of {typeof(x)} has no derivative, for it has more columns than rows, or its q is square. Use "
-                                  "mode='reduced', on matrices with as many rows as columns or more.")
-    change = turned(triangular_solve(r, turned(t), transposed=True, lower=False, unit_diagonal=False))         # t r^-1
-    inside = product(adjoint(q), change)
-    low = weighed(inside, below=1.0, diagonal=0.0, above=0.0)
-    turn = sub(low, adjoint(low))
-    if typeof(x).dtype.kind == 'c':
-        diagonal = weighed(inside, below=0.0, diagonal=1.0, above=0.0)
-        turn = add_any(turn, sub(diagonal, _like(real(diagonal), diagonal)))
-    rest = sub(inside, turn)
-    return [sub(change, product(q, rest)), product(rest, r)]
-
-
-def _qr_shapes(x: ArrayType, *, full: bool):
-    m, n = x.shape[-2:]
-    k = m if full else min(m, n)
-    return [((m, k), x.dtype), ((k, n), x.dtype)]
-
-
-qr = _several('qr', lambda x, *, full: tuple(np.linalg.qr(x, 'complete' if full else 'reduced')), _qr_shapes, (2, 2),
-              jvp=_qr_tangents)
-
-
-def _eigh_tangents(t, ys, x):
-    w, v = ys
-    moved = product(_hermitian(t), v)
-    change = _real(reduce_sum(mul(conj(v) if typeof(v).dtype.kind == 'c' else v, moved), axes=(typeof(v).ndim - 2,)))
-    return [change, product(v, mul(_like(_inverse_gaps(w), v), product(adjoint(v), moved)))]
-
-
-eigh = _several('eigh', lambda x: tuple(np.linalg.eigh(x)), lambda x: [(x.shape[-1:], _real_dtype(x)), (x.shape[-2:], x.dtype)],
-                (1, 2), jvp=_eigh_tangents, square=True)
-
-
-def _svd_tangents(t, ys, x, *, full: bool):
-    u, s, vh = ys
-    m, n = typeof(x).shape[-2:]
-    if typeof(x).dtype.kind == 'c' or full and m != n:
-        raise NotImplementedError(f"svd of {typeof(x)} has no derivative, for it is complex, or has square factors. Use "
-                                  "full_matrices=False.")
-    moved = product(t, adjoint(vh))
-    inside = product(adjoint(u), moved)
-    columns, rows = mul(inside, _in_columns(s)), mul(inside, _in_rows(s))
-    gaps = _inverse_gaps(mul(s, s))
-    du = product(u, mul(gaps, add_any(columns, turned(columns))))
-    dv = product(turned(vh), mul(gaps, add_any(rows, turned(rows))))
-    if m > n:
-        du = add_any(du, div(sub(moved, product(u, inside)), _in_columns(s)))
-    if n > m:
-        back = product(turned(t), u)
-        dv = add_any(dv, div(sub(back, product(turned(vh), product(vh, back))), _in_columns(s)))
-    return [du, reduce_sum(mul(u, moved), axes=(typeof(u).ndim - 2,)), turned(dv)]
-
-
-def _svd_shapes(x: ArrayType, *, full: bool):
-    m, n = x.shape[-2:]
-    k = min(m, n)
-    return [((m, m if full else k), x.dtype), ((k,), _real_dtype(x)), ((n if full else k, n), x.dtype)]
-
-
-svd = _several('svd', lambda x, *, full: tuple(np.linalg.svd(x, full_matrices=full)), _svd_shapes, (2, 1, 2), jvp=_svd_tangents)

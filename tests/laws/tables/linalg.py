@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import linalg
 
-from tests.laws.calls import Call, M, N, Operand, Table, c, call, f
+from tests.laws.calls import Call, M, N, Operand, Table, c, call, f, i32
 
 
 def solve(a: Operand, b: Operand, transposed: bool = False) -> Call:
@@ -27,6 +27,28 @@ def rough(one: Call) -> Call:
     return one.but(tolerance=1e-5, orders=1)
 
 
+def lu(x: np.ndarray) -> list[np.ndarray]:
+    found = [linalg.lu_factor(m) for m in x]
+    return [np.stack([y for y, _ in found]), np.stack([p for _, p in found]),
+            np.stack([linalg.lu(m, p_indices=True)[0].argsort() for m in x])]
+
+
+def swapped(pivots: np.ndarray, size: int) -> np.ndarray:
+    rows = np.arange(size)
+    for i, j in enumerate(pivots):
+        rows[[i, j]] = rows[[j, i]]
+    return rows
+
+
+def exponential(a: np.ndarray, *directions: np.ndarray) -> np.ndarray:
+    """The derivative of the exponential in directions, along each by an average over a small circle (an error of r to the 8)."""
+    if not directions:
+        return linalg.expm(a)
+    turns = 0.05 * np.exp(2j * np.pi * np.arange(8) / 8)
+    y = np.mean([exponential(a + w * directions[0], *directions[1:]) / w for w in turns], axis=0)
+    return y if np.iscomplexobj(a) else y.real
+
+
 TABLE: Table = {
     'weighed': [weighed(f(M, 3, 2), 1.0, 0.5, 0.0), weighed(f(3, 4), 0.0, 1.0, -2.0), weighed(c(M, 2, 2), 1.0, 0.0, 1.0)],
     'solve': [solve(f(M, 2, 2, low=0.5), f(M, 2, 3)), solve(f(2, 2, low=1.0), f(2, 1), True)],
@@ -42,4 +64,10 @@ TABLE: Table = {
     'svd': [rough(call(lambda x: list(np.linalg.svd(x, full_matrices=False)), f(M, 3, 2), full=False)),
             rough(call(lambda x: list(np.linalg.svd(x, full_matrices=False)), f(M, 2, 3), full=False)),
             call(lambda x: list(np.linalg.svd(x)), f(M, 2, 3), full=True).but(orders=0)],
+    'lu': [rough(call(lu, f(M, 2, 2))), rough(call(lu, f(M, 3, 2))), rough(call(lu, f(M, 2, 3)))],
+    'lu_pivots_to_permutation': [call(lambda p: np.stack([swapped(q, 3) for q in p]), i32(M, 2, low=1, high=2), size=3)],
+    'eig': [call(lambda x: list(linalg.eig(x, left=True)), f(2, 2)).but(orders=0)],
+    'eigvals': [rough(call(np.linalg.eigvals, f(M, 2, 2)))],
+    'expm': [rough(call(exponential, f(M, 2, 2))), rough(call(exponential, f(M, 2, 2), f(M, 2, 2))),
+             rough(call(exponential, c(2, 2), c(2, 2), c(2, 2)))],
 }
