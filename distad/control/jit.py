@@ -10,12 +10,12 @@ from distad.compiler.codegen import Program, compile_jaxpr
 from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
-from distad.core.eager import EAGER, mesh_of
+from distad.core.eager import EAGER, block_of, frozen, mesh_of, read_types
 from distad.core.forbid import forbidden_axes
 from distad.core.jaxpr import Jaxpr, at_path, open_consts
 from distad.core.lift import as_value
 from distad.core.trace import current_trace
-from distad.core.value import typeof
+from distad.core.value import Array, is_scalar, typeof
 from distad.ops.cast import cast
 from distad.runtime import agreement
 from distad.source import boundary
@@ -73,6 +73,16 @@ class Compiled:
         return self.program.source
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ready:
+    """What a call on arrays of known types comes to: a function on blocks, and what its results are."""
+
+    mesh: Mesh                                # where it was traced
+    run: Callable
+    outs: tuple[tuple[ArrayType, Mesh | None], ...]
+    out_tree: Any
+
+
 class Jitted:
     """A function that runs compiled. See `jit`."""
 
@@ -82,17 +92,39 @@ class Jitted:
         self.fun, self.in_shardings, self.out_shardings = fun, in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
         self.name = getattr(fun, '__name__', type(fun).__name__)
+        self.plain = in_shardings is None and not static_argnums and not static_argnames
         self.cache: dict = {}
+        self.ready: dict[tuple, Ready] = {}
         self.agreed: set[Traced] = set()
 
     @boundary
     def __call__(self, *args, **kwargs):
+        eager = current_trace() is EAGER
+        key = None
+        if eager and self.plain and not forbidden_axes():
+            key, mesh, blocks = _read(args, kwargs)
+            ready = self.ready.get(key)
+            if ready is not None and ready.mesh is mesh:
+                outs = [Array(t, m, frozen(b)) for (t, m), b in zip(ready.outs, ready.run(*blocks), strict=True)]
+                return ready.out_tree.unflatten(outs)
         flat, traced = self._traced(args, kwargs)
-        if current_trace() is EAGER and traced not in self.agreed:
+        if eager and traced not in self.agreed:
             agreement.check(traced.mesh, f"jit({self.name})", lambda: fingerprint(traced.jaxpr))
             self.agreed.add(traced)
-        outs = call(*traced.consts, *flat, jaxpr=traced.closed, name=self.name)
+        operands, params = (*traced.consts, *flat), {'jaxpr': traced.closed, 'name': self.name}
+        outs = call(*operands, **params)
+        if key is not None:
+            self._remember(key, mesh, operands, params, outs, traced)
         return tree.unflatten(traced.out_tree, outs)
+
+    def _remember(self, key: tuple, mesh: Mesh, operands: tuple, params: dict, outs: list, traced: Traced) -> None:
+        """The next call like this one needs no more than its blocks."""
+        types, placed = read_types(operands, self.name)
+        kernel = EAGER.find(call, types, placed, params)[2]
+        if kernel is not None:
+            consts = [block_of(x, t) for x, t in zip(traced.consts, types)]
+            self.ready[key] = Ready(mesh=mesh, run=functools.partial(kernel, *consts) if consts else kernel,
+                                    outs=tuple((y.type, y.mesh) for y in outs), out_tree=traced.out_tree)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -110,6 +142,7 @@ class Jitted:
 
     def clear_cache(self) -> None:
         self.cache.clear()
+        self.ready.clear()
 
     def _traced(self, args: tuple, kwargs: dict) -> tuple[list, Traced]:
         if self.in_shardings is not None:
@@ -176,6 +209,27 @@ class Jitted:
         positional, named = dynamic
         fixed, rest = dict(static[0]), iter(positional)
         return [fixed[i] if i in fixed else next(rest) for i in range(count)], {**named, **dict(static[1])}
+
+
+def _read(args: tuple, kwargs: dict) -> tuple[tuple | None, Mesh | None, list]:
+    """A call as a key, its mesh and its blocks. No key for arguments that are something else than arrays and numbers."""
+    if kwargs or any(x.__class__ is not Array for x in args):
+        leaves, structure = tree.flatten((args, kwargs))
+    else:
+        leaves, structure = args, len(args)
+    key, placed, blocks = [structure, config.enable_x64], None, []
+    for x in leaves:
+        if x.__class__ is not Array:
+            if not is_scalar(x):
+                return None, None, []
+            x = as_value(x, 'jit')
+        key.append(x.type)
+        blocks.append(x.block)
+        if x.mesh is not placed and x.mesh is not None:
+            if placed is not None:
+                return None, None, []
+            placed = x.mesh
+    return tuple(key), get_mesh() if placed is None else placed, blocks
 
 
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),

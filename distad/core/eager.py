@@ -31,9 +31,19 @@ class EagerTrace(Trace):
         self.meshes: dict[AbstractMesh, Mesh | None] = {}         # the mesh of ranks behind an abstract one; None: several
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
-        check_concrete(args, primitive.name)
-        types = tuple(map(typeof, args))
-        mesh = mesh_of(args)
+        types, mesh = read_types(args, primitive.name)
+        outs, mesh, kernel = self.find(primitive, types, mesh, params)
+        if forbidden_axes():
+            check_allowed(primitive, types, outs, params)
+        if kernel is None:
+            return [Array(t, mesh, None) for t in outs]
+        made = kernel(*[x.block if x.__class__ is Array else block_of(x, t) for x, t in zip(args, types)])
+        if not primitive.multiple:
+            made = (made,)
+        return [Array(t, None if t.mesh.empty else mesh, frozen(b)) for t, b in zip(outs, made, strict=True)]
+
+    def find(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict) -> tuple:
+        """The result types of a call, the mesh of the results and the function on blocks that makes them."""
         key = (primitive, types, get_mesh() if mesh is None else mesh, tuple(params.items()))
         found = self.calls.get(key)
         if found is None:
@@ -42,15 +52,7 @@ class EagerTrace(Trace):
                 found = self.remember(primitive, key, self.prepare(primitive, types, mesh, params))
             else:
                 self.programs.move_to_end(key)
-        outs, mesh, kernel = found
-        if forbidden_axes():
-            check_allowed(primitive, types, outs, params)
-        if kernel is None:
-            return [Array(t, mesh, None) for t in outs]
-        made = kernel(*(block_of(x, t) for x, t in zip(args, types, strict=True)))
-        if not primitive.multiple:
-            made = (made,)
-        return [Array(t, mesh if not t.mesh.empty else None, frozen(b)) for t, b in zip(outs, made, strict=True)]
+        return found
 
     def remember(self, primitive: Primitive, key: tuple, found: tuple) -> tuple:
         """Keep what was found. Of calls that run programs few are kept: a loop that is traced anew each time makes them anew."""
@@ -89,6 +91,20 @@ class EagerTrace(Trace):
         return found
 
 
+def read_types(args: tuple, name: str) -> tuple[tuple[ArrayType, ...], Mesh | None]:
+    """The types of concrete operands, and the mesh they lie on."""
+    types, mesh = [], None
+    for x in args:
+        if x.__class__ is not Array:
+            check_concrete((x,), name)
+            types.append(typeof(x))
+            continue
+        types.append(x.type)
+        if x.mesh is not mesh and x.mesh is not None:
+            mesh = x.mesh if mesh is None else mesh_of(args)
+    return tuple(types), mesh
+
+
 def mesh_of(args) -> Mesh | None:
     """The mesh that the operands lie on. Two meshes in one call are refused by the types, or here if they look alike."""
     mesh = None
@@ -120,7 +136,7 @@ def frozen(block) -> np.ndarray:
     """A block as arrays keep it: a NumPy array nobody writes to."""
     if block.__class__ is not np.ndarray:
         block = np.asarray(block)
-    block.flags.writeable = False
+    block.setflags(False)
     return block
 
 

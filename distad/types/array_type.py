@@ -7,8 +7,7 @@
     float32[4]{V:X}       varying: each rank along X has its own value    V, on Manual axes only
 
 A type is valid from birth: axes known and in one state each, dimensions divisible. Types are made all the time and
-compared even more often, so they are interned (equal types are almost always one object) and carry their hash and
-their text.
+compared even more often, so they are interned: equal types are one object, and comparing is asking whether they are.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class ArrayType:
     """
 
     __slots__ = ('shape', 'dtype', 'weak_type', 'sharding', 'varying', 'mesh', 'partitions', 'unreduced', 'reduced',
-                 'kind', 'local_shape', '_hash', '_text', '_short', '__weakref__')
+                 'kind', 'local_shape', '_text', '_short', '__weakref__')
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -80,16 +80,6 @@ class ArrayType:
 
     def __reduce__(self) -> Any:
         return _intern, (self.shape, self.dtype, self.weak_type, self.mesh, self.spec, self.varying)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        # The intern table is bounded, so an equal type may, rarely, be another object.
-        return self is other or (
-            type(other) is ArrayType and self._hash == other._hash and self.shape == other.shape
-            and self.dtype == other.dtype and self.weak_type == other.weak_type
-            and self.sharding == other.sharding and self.varying == other.varying)
 
     @property
     def ndim(self) -> int:
@@ -188,6 +178,10 @@ def _spec(partitions: Partitions, unreduced: frozenset[str], reduced: frozenset[
              unreduced_kind=UnreducedKind[kind] if unreduced else None)
 
 
+# All types that are alive. The cache in front of it is quick and bounded.
+_alive: WeakValueDictionary[tuple, ArrayType] = WeakValueDictionary()
+
+
 @lru_cache(maxsize=16384)
 def _intern(shape: tuple[int, ...], dtype: np.dtype, weak_type: bool, mesh: AbstractMesh, spec: P,
             varying: frozenset[str]) -> ArrayType:
@@ -196,17 +190,21 @@ def _intern(shape: tuple[int, ...], dtype: np.dtype, weak_type: bool, mesh: Abst
     _check_manual(mesh, spec, varying)
     sharding = array_sharding(mesh, spec, shape)
     spec = sharding.spec
+    key = (shape, dtype, weak_type, sharding, varying)
+    t = _alive.get(key)
+    if t is not None:
+        return t
     t = object.__new__(ArrayType)
     fields = {'shape': shape, 'dtype': dtype, 'weak_type': weak_type, 'sharding': sharding, 'varying': varying,
               'mesh': mesh, 'partitions': spec.axes, 'unreduced': spec.unreduced, 'reduced': spec.reduced,
               'kind': 'sum' if spec.unreduced_kind is None else spec.unreduced_kind.name,
-              'local_shape': block_shape(mesh, spec.axes, shape),
-              '_hash': hash((shape, dtype, weak_type, sharding, varying))}
+              'local_shape': block_shape(mesh, spec.axes, shape)}
     for field, value in fields.items():
         object.__setattr__(t, field, value)
     body = _body_text(t)
     object.__setattr__(t, '_text', ('~' if weak_type else '') + dtypes.name(dtype) + body)
     object.__setattr__(t, '_short', dtypes.short_name(dtype) + body)
+    _alive[key] = t
     return t
 
 
