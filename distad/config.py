@@ -50,6 +50,8 @@ SWITCHES: dict[str, Switch] = {
                          variable='DISTAD_ENABLE_X64', parse=_flag),
     'check': Switch(about='re-infer every equation after every transformation', default=False,
                     variable='DISTAD_CHECK', parse=_flag),
+    'reproducible': Switch(about='sums over ranks are added in the order of the ranks, whatever their size', default=False,
+                           variable='DISTAD_REPRODUCIBLE', parse=_flag),
     'num_cpu_devices': Switch(about='accepted for programs written for JAX; here mpirun -n says how many', default=-1,
                               variable=None, parse=_count),
     'platforms': Switch(about='accepted for programs written for JAX; the one platform is cpu', default='cpu',

@@ -78,14 +78,15 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types:
 
 # ---- moving
 
-def reshard(x: Any, sharding: Any) -> Any:
+def reshard(x: Any, sharding: Any, *, exact: bool = False) -> Any:
     """Bring arrays to another sharding: the one function of explicit mode that communicates.
 
     x: a pytree of arrays. sharding: a P (on the array's mesh, else the current one) or NamedSharding, or a tree of them
     (a prefix of x). Communication along each mesh axis, from the state that is there to the one asked for: replicated to
     reduced, to a part, or to unreduced: none; unreduced to replicated or reduced: an all-reduce, to split: a
     reduce-scatter; split to replicated: an all-gather; split otherwise: an all-to-all. What all arrays of the call send
-    alike travels in one message. Raises ValueError for sizes that do not divide and unknown axes.
+    alike travels in one message. exact: what is unreduced is summed exactly and rounded once (see lax.psum), and never in one
+    message with other sums. Raises ValueError for sizes that do not divide and unknown axes.
 
         grads = reshard(grads, P())          # one all-reduce for the whole tree
     """
@@ -96,14 +97,14 @@ def reshard(x: Any, sharding: Any) -> Any:
     values = [as_value(v, 'reshard') for v in flat]
     values = [_put(v, s) if _unplaced(v) else v for v, s in zip(values, specs, strict=True)]
     want = [wanted(typeof(v), s) for v, s in zip(values, specs, strict=True)]
-    return tree.unflatten(structure, _move(values, want))
+    return tree.unflatten(structure, _move(values, want, exact))
 
 
-def _move(values: list, want: list[ArrayType]) -> list:
+def _move(values: list, want: list[ArrayType], exact: bool = False) -> list:
     """All values that change, by one equation."""
     changing = [i for i, (x, t) in enumerate(zip(values, want, strict=True)) if typeof(x) != t]
     if changing:
-        moved = reshard_p(*(values[i] for i in changing), to=tuple(want[i] for i in changing))
+        moved = reshard_p(*(values[i] for i in changing), to=tuple(want[i] for i in changing), **({'exact': True} if exact else {}))
         for i, y in zip(changing, moved, strict=True):
             values[i] = y
     return values

@@ -55,7 +55,7 @@ def check_sum(name: str, x: ArrayType) -> None:
 
 
 def _change(name: str, source: str, target: str) -> Callable:
-    def rule(*types: ArrayType, axes: Axes):
+    def rule(*types: ArrayType, axes: Axes, exact: bool = False):
         for x in types:
             state = manual_state(name, x, axes)
             if source != 'N' and target in ('N', 'U'):
@@ -89,15 +89,19 @@ vary_unreduced_cast = _cast('vary_unreduced_cast', 'V', 'U', lambda: reduced_var
 reduced_vary_cast = _cast('reduced_vary_cast', 'R', 'V', lambda: vary_unreduced_cast)
 
 
-# ---- sums: any number of values in one message
+# ---- sums: any number of values in one message. A parameter `exact=True` says that the sum is rounded once.
 
 def _sum_kernel(place: Place, ins, outs, params) -> Callable:
     axes = params['axes']
 
     def move(flat):
-        return collectives.all_reduce(mpi.group(place.mesh, axes), flat, 'sum', where=place)
+        return collectives.all_reduce(mpi.group(place.mesh, axes), flat, reduction(params), where=place)
 
     return together(move)
+
+
+def reduction(params: dict) -> str:
+    return 'exact' if params.get('exact') else 'sum'
 
 
 def sends(kind: str) -> Callable:
@@ -130,7 +134,7 @@ psum = Primitive(
     type=_change('psum', UNTRACKED, 'N'),
     kernel=_sum_kernel,
     jvp=n_ary_jvp(lambda: psum),
-    transpose=n_ary(lambda cts, xs, *, axes: psum(*cts, axes=axes)),
+    transpose=n_ary(lambda cts, xs, **params: psum(*cts, **params)),
     batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 psum_invariant = Primitive(
@@ -138,7 +142,7 @@ psum_invariant = Primitive(
     type=_change('psum', 'V', 'N'),
     kernel=_sum_kernel,
     jvp=n_ary_jvp(lambda: psum_invariant),
-    transpose=n_ary(lambda cts, xs, *, axes: [pvary(ct, axes=axes) for ct in cts]),
+    transpose=n_ary(lambda cts, xs, *, axes, exact=False: [pvary(ct, axes=axes) for ct in cts]),
     batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 unreduced_psum = Primitive(
@@ -146,7 +150,7 @@ unreduced_psum = Primitive(
     type=_change('psum', 'U', 'N'),
     kernel=_sum_kernel,
     jvp=n_ary_jvp(lambda: unreduced_psum),
-    transpose=n_ary(lambda cts, xs, *, axes: [preduced(ct, axes=axes) for ct in cts]),
+    transpose=n_ary(lambda cts, xs, *, axes, exact=False: [preduced(ct, axes=axes) for ct in cts]),
     batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 

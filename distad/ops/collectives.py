@@ -29,6 +29,7 @@ from distad.ops.casts import (
     n_ary_jvp,
     psum_invariant,
     pvary,
+    reduction,
     sends,
 )
 from distad.ops.compare import eq
@@ -80,7 +81,7 @@ def _resized(shape: tuple[int, ...], dim: int, size: int) -> tuple[int, ...]:
 
 
 def _scattered(name: str, source: str) -> Callable:
-    def rule(*types: ArrayType, axes: Axes, dimension: int, tiled: bool):
+    def rule(*types: ArrayType, axes: Axes, dimension: int, tiled: bool, exact: bool = False):
         out = []
         for x in types:
             n = _sent(name, x, axes, source, (dimension,))
@@ -122,8 +123,10 @@ def _scatter_kernel(place: Place, ins, outs, params) -> Callable:
     def before(block):
         return _cut(block, group.size, params['dimension']).reshape(group.size, -1)
 
-    return rows_together(lambda rows: collectives.reduce_scatter(group, np.ascontiguousarray(rows), where=place), before,
-                         lambda part, i: part.reshape(made[i].shape))
+    def add(rows):
+        return collectives.reduce_scatter(group, np.ascontiguousarray(rows), reduction(params), where=place)
+
+    return rows_together(add, before, lambda part, i: part.reshape(made[i].shape))
 
 
 def _cut(block: np.ndarray, n: int, dim: int) -> np.ndarray:
@@ -136,7 +139,7 @@ def _cut(block: np.ndarray, n: int, dim: int) -> np.ndarray:
 def _pair(name: str, kind: str | None, type_rule: Callable, kernel: Callable, adjoint: Callable[[], Primitive]) -> Primitive:
     made: list[Primitive] = []
     made.append(Primitive(name, type=type_rule, kernel=kernel, jvp=n_ary_jvp(lambda: made[0]),
-                          transpose=n_ary(lambda cts, xs, **params: adjoint()(*cts, **params)),
+                          transpose=n_ary(lambda cts, xs, *, exact=False, **params: adjoint()(*cts, **params)),
                           batch=LATER, linearity=ADDITIVE, multiple=True, messages=None if kind is None else sends(kind)))
     return made[0]
 

@@ -2,7 +2,8 @@
 
 It takes any number of arrays; those whose moves are alike travel in one message. Its transpose is computed, not written: the
 cotangent of the result, of type ct(result), is resharded to ct(operand). Since every move and every cast is a row of the
-table in `runtime.moves`, and the table is closed under that map, no other rule exists.
+table in `runtime.moves`, and the table is closed under that map, no other rule exists. With `exact=True` the sums that it makes are
+rounded once.
 """
 
 from distad.core.primitive import NoRule, Place, Primitive
@@ -13,7 +14,7 @@ from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE
 
 
-def _type(*operands: ArrayType, to: tuple[ArrayType, ...]) -> tuple[ArrayType, ...]:
+def _type(*operands: ArrayType, to: tuple[ArrayType, ...], exact: bool = False) -> tuple[ArrayType, ...]:
     for x, want in zip(operands, to, strict=True):
         if x.shape != want.shape or x.dtype != want.dtype:
             raise TypeError(f"reshard keeps shape and dtype, got {x} and {want}")
@@ -30,7 +31,8 @@ def _type(*operands: ArrayType, to: tuple[ArrayType, ...]) -> tuple[ArrayType, .
 
 
 def _kernel(place: Place, ins, outs, params):
-    return moves.mover(place, tuple(_placed(t, want) for t, want in zip(ins, outs, strict=True)), outs)
+    return moves.mover(place, tuple(_placed(t, want) for t, want in zip(ins, outs, strict=True)), outs,
+                       params.get('exact', False))
 
 
 def _placed(t: ArrayType, want: ArrayType) -> ArrayType:
@@ -38,9 +40,9 @@ def _placed(t: ArrayType, want: ArrayType) -> ArrayType:
     return t.update(mesh=want.mesh) if t.mesh.empty else t
 
 
-def _transpose(cts, *operands, to):
+def _transpose(cts, *operands, to, **how):
     live = [i for i, ct in enumerate(cts) if ct.__class__ is not Zero]
-    back = reshard(*(cts[i] for i in live), to=tuple(_home(operands[i].type, typeof(cts[i])) for i in live))
+    back = reshard(*(cts[i] for i in live), to=tuple(_home(operands[i].type, typeof(cts[i])) for i in live), **how)
     out = [None] * len(operands)
     for i, ct in zip(live, back, strict=True):
         out[i] = ct
@@ -53,10 +55,10 @@ def _home(operand: ArrayType, ct: ArrayType) -> ArrayType:
     return dual.update(mesh=ct.mesh) if dual.mesh.empty else dual
 
 
-def _jvp(primals, tangents, *, to):
-    outs = reshard(*primals, to=to)
+def _jvp(primals, tangents, *, to, **how):
+    outs = reshard(*primals, to=to, **how)
     live = [i for i, t in enumerate(tangents) if t.__class__ is not Zero]
-    moved = iter(reshard(*(tangents[i] for i in live), to=tuple(to[i] for i in live)))
+    moved = iter(reshard(*(tangents[i] for i in live), to=tuple(to[i] for i in live), **how))
     return outs, [next(moved) if i in live else Zero(to[i].tangent()) for i in range(len(tangents))]
 
 
@@ -66,7 +68,7 @@ def _messages(ins, outs, params) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _show(params: dict) -> dict:
-    return {}
+    return {k: v for k, v in params.items() if k != 'to'}
 
 
 reshard = Primitive(

@@ -4,6 +4,10 @@ Every one goes through `_communicate`, which records it, starts it without block
 goes out is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the
 uint8 whose max is "or", half-precision types as float32, rounded once at the end.
 
+A sum is MPI's, in whatever order MPI finds fast for its size. Where the order matters, the summands travel instead, and each rank adds
+its share of the elements (`runtime.exact`): of kind 'exact' the sum is rounded once, so no order can be told from it; with
+DISTAD_REPRODUCIBLE=1 every other sum of floats is added by a tree over the ranks.
+
 Among one rank, and for arrays that hold nothing, there is nothing to send: no call and no record. A result may then be
 the operand itself. `where` is anything with the path of the equation and the user's source line (`recorder.Where`).
 """
@@ -15,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from distad.runtime import mpi, recorder
+from distad.config import config
+from distad.runtime import exact, mpi, recorder
 from distad.runtime.mpi import Group
 from distad.runtime.recorder import NOWHERE
 from distad.types import dtypes
@@ -25,10 +30,12 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
-    """The sum (or max, min) over the ranks, on all of them. A NaN on one rank is one in the max and min too."""
+    """The sum (exact sum, max, min) over the ranks, on all of them. A NaN on one rank is one in the max and min too."""
     dtype = wire_dtype(x.dtype, kind)
     if _nothing_to_send(group, x):
         return x
+    if add := _adder(x.dtype, kind):
+        return _all_added(group, x, add, where)
     sent = _to_wire(x, dtype)
     out = np.empty_like(sent)
     operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
@@ -42,6 +49,8 @@ def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any
     dtype = wire_dtype(x.dtype, kind)
     if _nothing_to_send(group, x):
         return x[group.index]
+    if add := _adder(x.dtype, kind):
+        return _part_added(group, x, add, where)
     sent = _to_wire(x, dtype)
     out = np.empty(x.shape[1:], dtype)
     operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
@@ -49,6 +58,53 @@ def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any
                  lambda comm: comm.Ireduce_scatter_block(sent, out, operation))
     return _from_wire(out, x.dtype)
 
+
+# ---- sums that are added here
+
+_FEW = 1 << 14  # bytes that go to all ranks rather than each element to the rank that adds it
+
+
+def _adder(dtype: np.dtype, kind: str) -> Callable[[np.ndarray], np.ndarray] | None:
+    """How the summands [n, k] become the sum [k], in a dtype of the wire or, exact, their own; None where any order will do."""
+    if not dtypes.is_float(dtype) or kind not in ('sum', 'exact'):
+        return None
+    return exact.rounded if kind == 'exact' else exact.in_order if config.reproducible else None
+
+
+def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.ndarray:
+    """Each rank adds a share of the elements and all gather the sums; or, if they are few, each adds all of them."""
+    sent = _summands(x.reshape(-1), add)
+    size = sent.size
+    if sent.nbytes * group.size <= _FEW:
+        parts = np.empty((group.size, size), sent.dtype)
+        communicate('all-reduce', group, x.dtype, sent.nbytes, where,
+                    lambda comm: comm.Iallgather(_bytes(sent), _bytes(parts)))
+        return add(parts).astype(x.dtype, copy=False).reshape(x.shape)
+    share = -(-size // group.size)
+    rows = np.concatenate([sent, np.zeros(share * group.size - size, sent.dtype)])
+    parts, out = np.empty((group.size, share), sent.dtype), np.empty(share * group.size, x.dtype)
+    record = recorder.begin('all-reduce', group.axes, group.place, rows.nbytes + share * x.itemsize, x.dtype, where)
+    _begin_and_wait(group, lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)), record.__str__)
+    mine = add(parts).astype(x.dtype, copy=False)
+    _begin_and_wait(group, lambda comm: comm.Iallgather(_bytes(mine), _bytes(out)), record.__str__)
+    recorder.end(record)
+    return out[:size].reshape(x.shape)
+
+
+def _part_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.ndarray:
+    rows = _summands(x.reshape(group.size, -1), add)
+    parts = np.empty_like(rows)
+    communicate('reduce-scatter', group, x.dtype, rows.nbytes, where,
+                lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)))
+    return add(parts).astype(x.dtype, copy=False).reshape(x.shape[1:])
+
+
+def _summands(x: np.ndarray, add: Callable) -> np.ndarray:
+    """An exact sum rounds once, so its summands stay as they are; other sums of halves are added in float32."""
+    return np.ascontiguousarray(x) if add is exact.rounded else _to_wire(x, wire_dtype(x.dtype))
+
+
+# ---- moves
 
 def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarray:
     """Every rank's x, on all of them: [n, ...]."""
@@ -142,12 +198,13 @@ def wire_dtype(dtype: np.dtype, kind: str = 'sum') -> np.dtype:
         return _FLOAT32
     if dtype.kind in 'iufc':
         return dtype
-    raise TypeError(f'all-reduce: there is no {kind} of {dtypes.name(dtype)}; convert to a number type first')
+    raise TypeError(f'all-reduce: there is no {kind.replace("exact", "exact sum")} of {dtypes.name(dtype)}; convert to a number type '
+                    'first')
 
 
 def _wire_kind(dtype: np.dtype, kind: str) -> str:
-    """The sum of booleans is "or", as adding zeros must keep them: the max of bytes that are 0 or 1."""
-    return 'max' if dtype.kind == 'b' and kind == 'sum' else kind
+    """The sum of booleans is "or", as adding zeros must keep them: the max of bytes that are 0 or 1. Integers add up exactly."""
+    return kind if kind not in ('sum', 'exact') else 'max' if dtype.kind == 'b' else 'sum'
 
 
 def _to_wire(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -39,13 +39,19 @@ Index = tuple[slice, ...]
 class Step:
     """One arrow of a plan: from blocks of the operand type to blocks of the result type.
 
-    `kind` is 'local' or the name of the collective, `axes` are those it runs over, in the order of its ranks.
+    `kind` is 'local' or the name of the collective, `axes` are those it runs over, in the order of its ranks; a sum is `exact`
+    where the user asked for it.
     """
 
     kind: str
     axes: tuple[str, ...]
     operand: ArrayType
     result: ArrayType
+    exact: bool = False
+
+    @property
+    def reduction(self) -> str:
+        return 'exact' if self.exact and self.operand.kind == 'sum' else self.operand.kind
 
     @property
     def bytes(self) -> int:
@@ -71,8 +77,10 @@ Plan = tuple[Step, ...]
 
 
 @lru_cache(maxsize=8192)
-def plan(src: ArrayType, dst: ArrayType) -> Plan:
+def plan(src: ArrayType, dst: ArrayType, exact: bool = False) -> Plan:
     """The steps from blocks of one type to blocks of another. Empty if every rank already holds what it needs."""
+    if exact:
+        return tuple(replace(step, exact=True) for step in plan(src, dst))
     if src.mesh.empty:
         src = src.update(mesh=dst.mesh)
     _check(src, dst)
@@ -206,12 +214,13 @@ def run(steps: Plan, mesh: Mesh, block: np.ndarray, where: Any = NOWHERE) -> np.
     return _run_together((steps,), mesh, [block], where)[0]
 
 
-def mover(place: Any, ins: Sequence[ArrayType], outs: Sequence[ArrayType]) -> Callable[..., list[np.ndarray]]:
+def mover(place: Any, ins: Sequence[ArrayType], outs: Sequence[ArrayType],
+          exact: bool = False) -> Callable[..., list[np.ndarray]]:
     """A function from blocks of some types to blocks of others, in which alike messages travel as one.
 
     `place` has the mesh and, for the record, path and source of the equation.
     """
-    plans = tuple(plan(src, dst) for src, dst in zip(ins, outs))
+    plans = tuple(plan(src, dst, exact) for src, dst in zip(ins, outs))
     if not any(plans):
         return lambda *blocks: list(blocks)
     return lambda *blocks: _run_together(plans, place.mesh, list(blocks), place)
@@ -223,7 +232,7 @@ def _run_together(plans: tuple[Plan, ...], mesh: Mesh, blocks: list[np.ndarray],
     alike: dict[Any, list[int]] = {}
     for i, steps in enumerate(plans):
         sent = messages(steps)
-        key = tuple((s.kind, s.axes, s.operand.dtype, s.operand.kind) for s in sent) if sent else ()
+        key = tuple((s.kind, s.axes, s.operand.dtype, s.reduction) for s in sent) if sent else ()
         alike.setdefault(key, []).append(i)
     for key, members in alike.items():
         left = {i: list(plans[i]) for i in members}
@@ -256,7 +265,7 @@ def _first_only(step: Step, coords: dict[str, int], block: np.ndarray) -> np.nda
 
 
 def _all_reduce(steps, coords, blocks, group, where):
-    out = collectives.all_reduce(group, _packed(blocks), steps[0].operand.kind, where=where)
+    out = collectives.all_reduce(group, _packed(blocks), steps[0].reduction, where=where)
     return [part.reshape(b.shape) for part, b in zip(_split(out, [b.size for b in blocks]), blocks)]
 
 
@@ -271,7 +280,7 @@ def _all_gather(steps, coords, blocks, group, where):
 
 def _reduce_scatter(steps, coords, blocks, group, where):
     rows = [_rows(block, _pieces(s, tuple(coords.items()))[0]) for s, block in zip(steps, blocks)]
-    out = collectives.reduce_scatter(group, _packed_rows(rows), where=where)
+    out = collectives.reduce_scatter(group, _packed_rows(rows), steps[0].reduction, where=where)
     return [part.reshape(s.result.local_shape) for s, part in zip(steps, _split(out, [row.shape[1] for row in rows]))]
 
 
