@@ -7,7 +7,7 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 `import distad` starts no MPI; the first mesh or device does.
 """
 
-from distad import lax, nn, numpy, ops, random, sharding, tree
+from distad import lax, nn, numpy, ops, random, scipy, sharding, tree
 from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.config import config
@@ -27,6 +27,7 @@ from distad.errors import (
     LauncherMismatchError,
     ShardingTypeError,
 )
+from distad.jacobian import hessian, jacfwd, jacrev
 from distad.lax.placement import (
     block_until_ready,
     device_count,
@@ -44,6 +45,7 @@ from distad.lax.placement import (
     process_index,
     reshard,
 )
+from distad.mapped import vmap
 from distad.numpy import methods as _methods
 from distad.segment import segment_max, segment_min, segment_prod, segment_sum
 from distad.source import bounded as _bounded

@@ -7,18 +7,25 @@ keeps programs from deadlocks.
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
 from distad.compiler.text import messages
+from distad.control.call import call
 from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others, sub_jaxprs
-from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
-from distad.core.value import Linear, Zero
+from distad.core.value import Linear, Zero, typeof
 from distad.errors import ShardingTypeError, VaryingPredicateError
 from distad.ops.basic import instantiated, zeros_of
+from distad.ops.compare import eq, ge, le, not_, select_n
+from distad.ops.stop import stopped
+from distad.transforms.batch import AxisData, batch_jaxpr, program_mentions
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import closed, jvp_jaxpr, transpose_jaxpr
 from distad.transforms.stage import StageTrace, stage
+from distad.types import dtypes
 from distad.types.array_type import ArrayType
 
 Branches = tuple[Jaxpr, ...]
@@ -142,13 +149,55 @@ def _prune(eqn: Equation, used: list[bool]) -> Equation:
     return eqn.changed(outs=chosen(eqn.outs, used), params={'branches': tuple(dce(b, used) for b in eqn.params['branches'])})
 
 
+def _batch(axis: AxisData, values, dims, *, branches: Branches):
+    """One choice for all elements stays a choice. Where elements choose for themselves, all branches run, and one is selected."""
+    (index, *xs), (d_index, *d_xs) = values, dims
+    types = [typeof(x) for x in xs]
+    if d_index is None:
+        found = [batch_jaxpr(b, axis, types, d_xs)[1] for b in branches]
+        want = [any(d is not None for d in column) for column in zip(*found, strict=True)]
+        programs = tuple(batch_jaxpr(b, axis, types, d_xs, want)[0] for b in branches)
+        return cond(index, *xs, branches=programs), [0 if w else None for w in want]
+    if any(program_mentions(b, axis.name) for b in branches if axis.name is not None):
+        raise ValueError(f"cond: a collective over the mapped axis {axis.name!r} stands in a branch, and the predicate differs along "
+                         "that axis: not all elements would come to it. Move the collective out of the branch.")
+    index = axis.move(index, d_index, 0)
+    made = []
+    for i, b in enumerate(branches):
+        chosen_here = _is(index, i, len(branches))
+        mine = [_guarded(axis, x, d, chosen_here) for x, d in zip(xs, d_xs, strict=True)]
+        program, out_dims = batch_jaxpr(b, axis, [typeof(x) for x, _ in mine], [d for _, d in mine], [True] * len(b.outs))
+        made.append(call(*(x for x, _ in mine), jaxpr=program, name=f"branch_{i}"))
+    return [axis.bind(select_n, axis.beside(index, 0, typeof(ys[0]).ndim - 1), *ys) if len(ys) > 1 else ys[0]
+            for ys in zip(*made, strict=True)], [0] * len(made[0])
+
+
+def _is(index, i: int, count: int):
+    """Which elements choose branch i; an index out of range is the first or the last."""
+    if typeof(index).dtype == bool:
+        return index if i else not_(index)
+    if count == 1:
+        return ge(index, index)
+    if i == 0:
+        return le(index, np.int32(0))
+    return ge(index, np.int32(i)) if i == count - 1 else eq(index, np.int32(i))
+
+
+def _guarded(axis: AxisData, x, dim: int | None, chosen_here):
+    """An operand of a branch: where the branch is not chosen no derivative flows back, so a NaN of it harms nobody."""
+    if not dtypes.is_float(typeof(x).dtype):
+        return x, dim
+    x = axis.whole(x, dim)
+    return axis.bind(select_n, axis.beside(chosen_here, 0, typeof(x).ndim - 1), stopped(x), x), 0
+
+
 cond = Primitive(
     'cond',
     type=_type,
     kernel=_kernel,
     jvp=_jvp,
     transpose=_transpose,
-    batch=NoRule('vmap is not built yet'),
+    batch=_batch,
     split=_split,
     prune=_prune,
     multiple=True)

@@ -3,9 +3,10 @@
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
 from distad.core.jaxpr import Equation, Jaxpr, chosen, others
-from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
-from distad.core.value import Linear, Zero
+from distad.core.value import Linear, Zero, typeof
+from distad.transforms.batch import AxisData, batch_jaxpr
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import jvp_jaxpr, transpose_jaxpr
 from distad.transforms.stage import StageTrace
@@ -48,13 +49,18 @@ def _prune(eqn: Equation, used: list[bool]) -> Equation:
     return eqn.changed(outs=chosen(eqn.outs, used), params=dict(eqn.params, jaxpr=dce(eqn.params['jaxpr'], used)))
 
 
+def _batch(axis: AxisData, values, dims, *, jaxpr: Jaxpr, name: str):
+    program, out_dims = batch_jaxpr(jaxpr, axis, map(typeof, values), dims)
+    return call(*values, jaxpr=program, name=name), out_dims
+
+
 call = Primitive(
     'jit',
     type=lambda *types, jaxpr, name: jaxpr.out_types,
     kernel=_kernel,
     jvp=_jvp,
     transpose=_transpose,
-    batch=NoRule('vmap is not built yet'),
+    batch=_batch,
     split=_split,
     prune=_prune,
     multiple=True)

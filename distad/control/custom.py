@@ -10,17 +10,17 @@ from functools import update_wrapper
 from distad import tree
 from distad.compiler.codegen import compile_jaxpr
 from distad.control.repair import towards
-from distad.core.jaxpr import Jaxpr, evaluate
+from distad.core.jaxpr import Jaxpr, chosen, evaluate
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import Trace, current_trace, use_trace
 from distad.core.value import Linear, Zero, typeof
 from distad.ops.basic import instantiated
+from distad.ops.broadcast import reduce_sum
+from distad.transforms.batch import AxisData, BatchTrace, Casting, batch_flat
 from distad.transforms.jvp import JVPTrace, JVPTracer
 from distad.transforms.linearize import LinearTrace
 from distad.transforms.programs import stage_closed
 from distad.transforms.stage import StageTrace
-
-LATER = NoRule('vmap is not built yet')
 
 
 def _kernel(place: Place, ins, outs, params):
@@ -41,6 +41,12 @@ def _no_closure(tangents, count: int, what: str) -> None:
         raise TypeError(f"{what}: the function closes over a value that is being differentiated. Pass it as an argument.")
 
 
+def _closed_over(axis: AxisData, values, dims, count: int) -> tuple[list, object]:
+    """What a staged function closes over, as it sees it on a batch, and the tag of its tracers."""
+    trace = BatchTrace(current_trace(), axis)
+    return [x if d is None else trace.wrap(x, d) for x, d in zip(values[:count], dims[:count], strict=True)], trace.tag
+
+
 # ---- custom_jvp
 
 def _jvp_of_call(primals, tangents, *, jaxpr: Jaxpr, rule: Callable, num_consts: int):
@@ -48,9 +54,14 @@ def _jvp_of_call(primals, tangents, *, jaxpr: Jaxpr, rule: Callable, num_consts:
     return rule(primals[num_consts:], tangents[num_consts:])
 
 
+def _jvp_call_batch(axis: AxisData, values, dims, *, jaxpr: Jaxpr, rule: Callable, num_consts: int):
+    consts, tag = _closed_over(axis, values, dims, num_consts)
+    return _batch_custom_jvp(axis, lambda *xs: evaluate(jaxpr, *consts, *xs), rule, values[num_consts:], dims[num_consts:], tag)
+
+
 custom_jvp_call = Primitive(
     'custom_jvp_call', type=_out_types, kernel=_kernel, jvp=_jvp_of_call, transpose=NoRule('its function is not linear'),
-    batch=LATER, split=_inline, multiple=True, show=lambda params: {'call_jaxpr': params['jaxpr']})
+    batch=_jvp_call_batch, split=_inline, multiple=True, show=lambda params: {'call_jaxpr': params['jaxpr']})
 
 
 def call_custom_jvp(fun: Callable, rule: Callable, args: Sequence) -> list:
@@ -62,7 +73,12 @@ def call_custom_jvp(fun: Callable, rule: Callable, args: Sequence) -> list:
             if all(t.__class__ is Zero for t in tangents):
                 return call_custom_jvp(fun, rule, primals)
             return _wrapped(trace, *rule(primals, tangents))
-    if _passes_on(trace, args):
+    if isinstance(trace, BatchTrace):
+        values, dims = zip(*map(trace.parts, args), strict=True) if args else ((), ())
+        with use_trace(trace.inner):
+            outs, places = _batch_custom_jvp(trace.axis, fun, rule, values, dims, trace.tag)
+            return [trace.wrap(y, d) for y, d in zip(outs, places, strict=True)]
+    if isinstance(trace, Casting) or _passes_on(trace, args):
         with use_trace(trace.parent):
             return call_custom_jvp(fun, rule, args)
     if _stages(trace):
@@ -79,6 +95,89 @@ def _passes_on(trace: Trace, args: Sequence) -> bool:
 def _stages(trace: Trace) -> bool:
     """Whether the call is written down now."""
     return isinstance(trace, StageTrace) and not isinstance(trace, LinearTrace)
+
+
+# ---- on a batch: function and rules become functions of batches, and stay together
+
+class _Places:
+    """Where values of a batched function have their batch; written when it runs, read by who uses them."""
+
+    def __init__(self) -> None:
+        self.outs: list = []
+        self.residuals: list = []
+
+
+def _batched(axis: AxisData, f: Callable, dims: Sequence, tag: object, note: Callable[[list], None]) -> Callable:
+    """A flat function on batches; `note` learns where the results have theirs."""
+    def g(*values):
+        outs, found = batch_flat(f, axis, values, dims, tag)
+        note(found)
+        return outs
+    return g
+
+
+def _batch_custom_jvp(axis: AxisData, fun: Callable, rule: Callable, values: Sequence, dims: Sequence, tag: object):
+    places = _Places()
+
+    def rule_of_batch(primals, tangents):
+        live = [t.__class__ is not Zero for t in tangents]
+
+        def f(*args):
+            given = iter(args[len(primals):])
+            ts = [next(given) if on else Zero(typeof(x).tangent()) for x, on in zip(args, live, strict=False)]
+            outs, made = rule(args[:len(primals)], ts)
+            kept[:] = [t.__class__ is not Zero for t in made]
+            return [*outs, *chosen(made, kept)]
+
+        kept: list[bool] = []
+        found, where = batch_flat(f, axis, [*primals, *chosen(tangents, live)], [*dims, *chosen(dims, live)], tag)
+        n = len(kept)
+        outs, given = found[:n], iter(zip(found[n:], where[n:], strict=True))
+        pairs = [next(given) if on else None for on in kept]
+        places.outs = [0 if d is not None or (p is not None and p[1] is not None) else None
+                       for d, p in zip(where[:n], pairs, strict=True)]
+        outs = [y if to is None else axis.whole(y, d) for y, d, to in zip(outs, where[:n], places.outs, strict=True)]
+        ts = [Zero(typeof(y).tangent()) if p is None else p[0] if to is None else axis.whole(*p)
+              for y, p, to in zip(outs, pairs, places.outs, strict=True)]
+        return outs, ts
+
+    outs = call_custom_jvp(_batched(axis, fun, dims, tag, lambda d: setattr(places, 'outs', d)), rule_of_batch, values)
+    return outs, places.outs
+
+
+def _batch_custom_vjp(axis: AxisData, fun: Callable, fwd: Callable, bwd: Callable, values: Sequence, dims: Sequence, tag: object):
+    places = _Places()
+
+    def fwd_of_batch(*xs):
+        def f(*args):
+            outs, residuals = fwd(*args)
+            places.outs = [None] * len(outs)
+            return [*outs, *residuals]
+        found, where = batch_flat(f, axis, xs, dims, tag)
+        n = len(places.outs)
+        places.outs, places.residuals = where[:n], where[n:]
+        return found[:n], found[n:]
+
+    def bwd_of_batch(residuals, cts):
+        live: list[bool] = []
+
+        def f(*args):
+            made = bwd(args[:len(residuals)], list(args[len(residuals):]))
+            live[:] = [ct.__class__ is not Zero for ct in made]
+            return list(chosen(made, live))
+        found, where = batch_flat(f, axis, [*residuals, *cts], [*places.residuals, *places.outs], tag)
+        given = iter(zip(found, where, strict=True))
+        return [_home(axis, *next(given), d) if on else Zero(typeof(x).dual()) for on, x, d in zip(live, values, dims, strict=True)]
+
+    outs = call_custom_vjp(_batched(axis, fun, dims, tag, lambda d: setattr(places, 'outs', d)), fwd_of_batch, bwd_of_batch, values)
+    return outs, places.outs
+
+
+def _home(axis: AxisData, ct, have: int | None, want: int | None):
+    """A cotangent where its argument has the batch; of an argument without batch all elements' cotangents add up."""
+    if want is not None:
+        return axis.whole(ct, have, want)
+    return ct if have is None else axis.settled(reduce_sum(ct, axes=(have,)))
 
 
 def _wrapped(trace: JVPTrace, outs, tangents) -> list:
@@ -170,9 +269,14 @@ def _forward(fwd: Callable, bwd: Callable, primals, tangents):
     return outs, made
 
 
+def _vjp_call_batch(axis: AxisData, values, dims, *, jaxpr: Jaxpr, fwd: Callable, bwd: Callable, num_consts: int):
+    consts, tag = _closed_over(axis, values, dims, num_consts)
+    return _batch_custom_vjp(axis, lambda *xs: evaluate(jaxpr, *consts, *xs), fwd, bwd, values[num_consts:], dims[num_consts:], tag)
+
+
 custom_vjp_call = Primitive(
     'custom_vjp_call', type=_out_types, kernel=_kernel, jvp=_vjp_jvp, transpose=NoRule('its function is not linear'),
-    batch=LATER, split=_inline, multiple=True, show=lambda params: {'call_jaxpr': params['jaxpr']})
+    batch=_vjp_call_batch, split=_inline, multiple=True, show=lambda params: {'call_jaxpr': params['jaxpr']})
 
 
 def _lin_transpose(cts, *operands, bwd: Callable, num_res: int, out_types):
@@ -186,7 +290,7 @@ custom_lin = Primitive(
     type=lambda *types, bwd, num_res, out_types: out_types,
     kernel=lambda *a: _no_forward(),
     jvp=NoRule('it stands for the tangent of a custom_vjp function, which has no forward mode'),
-    transpose=_lin_transpose, batch=LATER, multiple=True, fleeting=True)
+    transpose=_lin_transpose, batch=NoRule('it is transposed before anything else is done to it'), multiple=True, fleeting=True)
 
 
 def _no_forward():
@@ -202,7 +306,12 @@ def call_custom_vjp(fun: Callable, fwd: Callable, bwd: Callable, args: Sequence)
             if all(t.__class__ is Zero for t in tangents):
                 return call_custom_vjp(fun, fwd, bwd, primals)
             return _wrapped(trace, *_forward(fwd, bwd, primals, tangents))
-    if _passes_on(trace, args):
+    if isinstance(trace, BatchTrace):
+        values, dims = zip(*map(trace.parts, args), strict=True) if args else ((), ())
+        with use_trace(trace.inner):
+            outs, places = _batch_custom_vjp(trace.axis, fun, fwd, bwd, values, dims, trace.tag)
+            return [trace.wrap(y, d) for y, d in zip(outs, places, strict=True)]
+    if isinstance(trace, Casting) or _passes_on(trace, args):
         with use_trace(trace.parent):
             return call_custom_vjp(fun, fwd, bwd, args)
     if _stages(trace):

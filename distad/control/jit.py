@@ -10,6 +10,7 @@ from distad.compiler.codegen import Program, compile_jaxpr
 from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
+from distad.core.batching import named_axes
 from distad.core.eager import EAGER, block_of, frozen, mesh_of, read_types
 from distad.core.forbid import forbidden_axes
 from distad.core.jaxpr import Jaxpr, at_path, open_consts
@@ -154,7 +155,7 @@ class Jitted:
         mesh = mesh_of(flat)
         if mesh is None and not get_mesh().empty:
             mesh = get_mesh()
-        key = (structure, types, static, mesh, config.enable_x64, forbidden_axes())
+        key = (structure, types, static, mesh, config.enable_x64, forbidden_axes(), named_axes())
         try:
             found = self.cache.get(key)
         except TypeError:

@@ -11,11 +11,12 @@ import numpy as np
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
 from distad.core.jaxpr import Equation, Jaxpr, chosen, evaluate, others
-from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
-from distad.core.value import Linear, Zero
+from distad.core.value import Linear, Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.ops.basic import add_any, instantiated, zeros_of
+from distad.transforms.batch import AxisData, batch_jaxpr
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import closed, jvp_jaxpr, transpose_jaxpr
 from distad.transforms.stage import StageTrace, stage
@@ -212,13 +213,42 @@ def _prune(eqn: Equation, used: list[bool]) -> Equation:
                        params=dict(eqn.params, jaxpr=program, num_carry=sum(used_carry)))
 
 
+def _batch(axis: AxisData, values, dims, *, jaxpr: Jaxpr, num_consts: int, num_carry: int, **params):
+    """A scan of the batch: carries and slices have the batch in front of what a round sees of them.
+
+    A carry has a batch if it enters with one, or if a round gives it one.
+    """
+    d_consts, d_carry, d_xs = _cut(dims, num_consts, num_carry)
+    consts, carry, xs = _cut(values, num_consts, num_carry)
+    xs = [x if d is None else axis.move(x, d, 1) for x, d in zip(xs, d_xs, strict=True)]
+    slices = [None if d is None else 0 for d in d_xs]
+    x_types = [unstacked(typeof(x)) for x in xs]
+    on = [d is not None for d in d_carry]
+    many_ys = len(jaxpr.outs) - num_carry
+    while True:
+        carry_types = [axis.batched(t, 0) if b else typeof(c) for t, b, c in zip(
+            axis.inner(carry, d_carry), on, carry, strict=True)]
+        program, out_dims = batch_jaxpr(jaxpr, axis, [*map(typeof, consts), *carry_types, *x_types],
+                                        [*d_consts, *(0 if b else None for b in on), *slices], [*on, *([False] * many_ys)])
+        grown = [d is not None for d in out_dims[:num_carry]]
+        if grown == on:
+            break
+        on = grown
+    wanted = [*on, *(d is not None for d in out_dims[num_carry:])]
+    program, out_dims = batch_jaxpr(jaxpr, axis, [*map(typeof, consts), *carry_types, *x_types],
+                                    [*d_consts, *(0 if b else None for b in on), *slices], wanted)
+    carry = [axis.whole(c, d) if b else c for c, d, b in zip(carry, d_carry, on, strict=True)]
+    outs = scan(*consts, *carry, *xs, jaxpr=program, num_consts=num_consts, num_carry=num_carry, **params)
+    return outs, [None if d is None else d + (i >= num_carry) for i, d in enumerate(out_dims)]
+
+
 scan = Primitive(
     'scan',
     type=_type,
     kernel=_kernel,
     jvp=_jvp,
     transpose=_transpose,
-    batch=NoRule('vmap is not built yet'),
+    batch=_batch,
     split=_split,
     prune=_prune,
     multiple=True)

@@ -7,15 +7,19 @@ does the backward boundary.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
+from distad.core.batching import inserted
 from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others
-from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
-from distad.core.value import Linear, Zero
+from distad.core.value import Linear, Zero, typeof
+from distad.errors import ShardingTypeError
 from distad.ops.arithmetic import div
 from distad.ops.casts import psum
+from distad.transforms.batch import AxisData, batch_jaxpr
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import closed, jvp_jaxpr, transpose_jaxpr
 from distad.transforms.stage import StageTrace, stage
@@ -155,6 +159,31 @@ def _prune(eqn: Equation, used: list[bool]) -> Equation:
         eqn.params, jaxpr=dce(eqn.params['jaxpr'], used), out_specs=chosen(eqn.params['out_specs'], used)))
 
 
+def _batch(axis: AxisData, values, dims, *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh,
+           manual: frozenset[str], **params):
+    """The body on a batch. The batch dimension lies outside as it does inside: it is no business of the map."""
+    used = manual.intersection(axis.axes)
+    if used:
+        raise ShardingTypeError(f"vmap over a dimension that is split over {', '.join(sorted(used))} meets a shard_map over that mesh "
+                                "axis inside. Map over a dimension that is whole there, or put the vmap inside of the shard_map.")
+    inside = replace(axis, mesh=mesh if axis.axes else axis.mesh)
+    specs = tuple(_with_batch(spec, d, typeof(x).ndim) for spec, d, x in zip(in_specs, dims, values, strict=True))
+    types = [inner_type(t, spec, mesh, manual) if not t.mesh.empty else t.update(mesh=mesh)
+             for t, spec in zip(map(typeof, values), specs, strict=True)]
+    with use_abstract_mesh(mesh):
+        program, out_dims = batch_jaxpr(jaxpr, inside, types, dims)
+    out_specs = tuple(_with_batch(spec, d, t.ndim) for spec, d, t in zip(out_specs, out_dims, program.out_types, strict=True))
+    return shard_map(*values, jaxpr=program, in_specs=specs, out_specs=out_specs, mesh=mesh, manual=manual, **params), out_dims
+
+
+def _with_batch(spec: P | None, dim: int | None, ndim: int) -> P | None:
+    """A spec with an entry for a batch dimension."""
+    if spec is None or dim is None:
+        return spec
+    entries = (*spec.partitions, *([None] * (ndim - 1 - len(spec.partitions))))
+    return P(*inserted(entries, dim, None), unreduced=spec.unreduced, reduced=spec.reduced)
+
+
 def _show(params: dict) -> dict:
     kept = {k: params[k] for k in ('check_vma', 'in_specs', 'jaxpr', 'mesh', 'out_specs')}
     return {**kept, 'mesh': params['outer_mesh'], 'newly_manual_axes': params['manual']}
@@ -166,7 +195,7 @@ shard_map = Primitive(
     kernel=_kernel,
     jvp=_jvp,
     transpose=_transpose,
-    batch=NoRule('vmap is not built yet'),
+    batch=_batch,
     split=_split,
     prune=_prune,
     show=_show,

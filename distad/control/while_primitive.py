@@ -5,14 +5,22 @@ It can be differentiated forwards. Backwards it cannot: the values of the rounds
 
 from collections.abc import Callable
 
+import numpy as np
+
 from distad.compiler.codegen import compile_jaxpr
 from distad.control.branch import check_choice
+from distad.control.call import call
 from distad.control.loop import same_type
 from distad.core.jaxpr import Jaxpr, as_function
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
-from distad.core.value import Zero
+from distad.core.value import Zero, typeof
 from distad.ops.basic import instantiated
+from distad.ops.cast import cast
+from distad.ops.compare import and_, ne, select_n
+from distad.ops.convert import convert_element_type
+from distad.ops.reduction import reduce_max
+from distad.transforms.batch import AxisData, batch_jaxpr
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import closed, jvp_jaxpr
 from distad.transforms.stage import StageTrace, stage
@@ -113,12 +121,60 @@ def _split(trace: LinearTrace, owned, args, params):
     return StageTrace.process(trace, while_p, args, params)
 
 
+def _batch(axis: AxisData, values, dims, *, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **counts):
+    """A loop of the batch. Where elements end at different times, it runs until all have, and those that have are left alone."""
+    d_cond, d_body, d_carry = _cut(dims, counts)
+    cond_consts, body_consts, carry = _cut(values, counts)
+    on = [d is not None for d in d_carry]
+    while True:
+        types = [axis.batched(t, 0) if b else typeof(c) for t, b, c in zip(axis.inner(carry, d_carry), on, carry, strict=True)]
+        places = [0 if b else None for b in on]
+        test, (d_test,) = batch_jaxpr(cond_jaxpr, axis, [*map(typeof, cond_consts), *types], [*d_cond, *places])
+        if d_test is not None and not all(on):
+            on = [True] * len(on)
+            continue
+        body, out_dims = batch_jaxpr(body_jaxpr, axis, [*map(typeof, body_consts), *types], [*d_body, *places], on)
+        grown = [d is not None for d in out_dims]
+        if grown == on:
+            break
+        on = grown
+    carry = [axis.whole(c, d) if b else c for c, d, b in zip(carry, d_carry, on, strict=True)]
+    if d_test is None:
+        return while_p(*cond_consts, *body_consts, *carry, cond_jaxpr=test, body_jaxpr=body, **counts), places
+    test, _ = batch_jaxpr(cond_jaxpr, axis, [*map(typeof, cond_consts), *types], [*d_cond, *places], [True])
+    return _until_all_done(axis, cond_consts, body_consts, carry, test, body), places
+
+
+def _until_all_done(axis: AxisData, cond_consts: list, body_consts: list, carry: list, test: Jaxpr, body: Jaxpr) -> list:
+    """The loop `(running, *carry)`, where `running` says which elements go on."""
+    n, m = len(cond_consts), len(body_consts)
+
+    def going_on(running, *carry):
+        number = convert_element_type(running, new_dtype=np.dtype(np.int32), weak_type=False)
+        return [ne(axis.settled(reduce_max(number, axes=(0,))), np.int32(0))]
+
+    def advance(*args):
+        consts, (running, *old) = args[:n + m], args[n + m:]
+        new = as_function(body)(*consts[n:], *old)
+        kept = [axis.bind(select_n, axis.beside(running, 0, typeof(a).ndim - 1), a, b) for a, b in zip(old, new, strict=True)]
+        kept = [cast(y, typeof(a)) for y, a in zip(kept, old, strict=True)]
+        return [and_(running, *as_function(test)(*consts[:n], *kept)), *kept]
+
+    running, = call(*cond_consts, *carry, jaxpr=test, name='cond')
+    types = [typeof(running), *map(typeof, carry)]
+    consts = [*cond_consts, *body_consts]
+    _, *outs = while_p(*consts, running, *carry, cond_jaxpr=closed(stage(going_on, types, 'cond')),
+                       body_jaxpr=closed(stage(advance, [*map(typeof, consts), *types], 'body')),
+                       cond_consts=0, body_consts=n + m)
+    return outs
+
+
 while_p = Primitive(
     'while',
     type=_type,
     kernel=_kernel,
     jvp=_jvp,
     transpose=NoRule('the values of its rounds are not kept. Use scan, or fori_loop with bounds that are Python numbers'),
-    batch=NoRule('vmap is not built yet'),
+    batch=_batch,
     split=_split,
     multiple=True)

@@ -6,7 +6,7 @@
                                    `(primals, tangents, **params) -> (outs, tangents)`
     transpose                      one rule per operand `(ct, *xs, **params) -> ct of that operand` (None where it is not
                                    linear), or a function `(cts, *xs, **params) -> cts`; a linear operand arrives as `Linear`
-    batch                          `(axis, values, dims, **params) -> (value, dim)`
+    batch                          `(axis, values, dims, **params) -> (value, dim)`, or a maker of it (`core.batching`)
 
 Ops that run programs (scan, jit) have more to say: `kernel` compiles one instead of `impl`, `split` cuts it in a known and a
 linear part, `prune` drops unused results, `show` picks the parameters to print. Ops that communicate tell `messages(ins,
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from distad.core.batching import Maker
 from distad.core.trace import current_trace
 from distad.runtime import blocks, mpi
 from distad.types.array_type import ArrayType
@@ -77,7 +78,8 @@ class Primitive:
                  fleeting: bool = False):
         self.name, self.type, self.impl = name, type, impl
         self.kernel = kernel or self._plain_kernel
-        self.jvp, self.transpose, self.batch, self.split = jvp, transpose, batch, split
+        self.jvp, self.transpose, self.split = jvp, transpose, split
+        self.batch = batch.make(self) if isinstance(batch, Maker) else batch
         self.linearity, self.multiple = linearity, multiple
         self.labels = labels
         self.show, self.prune, self.effect, self.messages, self.separate = show, prune, effect, messages, separate

@@ -1,8 +1,8 @@
 """optimization_barrier: its operands as they are, all of them computed before any result is used."""
 
+from distad.core.batching import EACH
 from distad.core.primitive import Primitive
 from distad.core.value import Zero
-from distad.ops.broadcast import LATER
 from distad.types.inference import STRUCTURAL
 
 
@@ -24,6 +24,6 @@ optimization_barrier = Primitive(
     impl=lambda *blocks, out: blocks,
     jvp=_jvp,
     transpose=_transpose,
-    batch=LATER,
+    batch=EACH,
     linearity=STRUCTURAL,
     multiple=True)

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from distad.core.batching import VECTORIZED
 from distad.core.primitive import NoRule, Primitive, finish, signature
-from distad.ops.broadcast import LATER
 from distad.ops.makers import INTEGER, constant, ufunc
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -111,4 +111,4 @@ bitcast_convert_type = Primitive(
     impl=_bitcast_impl,
     jvp=(None,),
     transpose=NoRule('it is not linear'),
-    batch=LATER)
+    batch=VECTORIZED)

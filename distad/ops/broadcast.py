@@ -6,6 +6,7 @@ split dimension, which leaves an unreduced value. That is where gradients become
 
 import numpy as np
 
+from distad.core.batching import shifting
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, finish, signature
 from distad.core.value import typeof
 from distad.types.array_type import ArrayType
@@ -47,11 +48,18 @@ def _broadcast_impl(x, *, out, shape, broadcast_dimensions, sharding):
     dims = [1] * len(out.shape)
     for i, d in enumerate(broadcast_dimensions):
         dims[d] = np.shape(x)[i]
-    return np.broadcast_to(np.reshape(x, dims), out.shape)
+    x = np.reshape(x, dims)
+    return x if x.shape == out.shape else np.broadcast_to(x, out.shape)
 
 
 def _broadcast_transpose(ct, x, *, shape, broadcast_dimensions, sharding):
     return unbroadcast(ct, x.type, broadcast_dimensions)
+
+
+def _broadcast_batch(axis, values, dims, *, shape: Dims, broadcast_dimensions: Dims, sharding: NamedSharding | None):
+    x = axis.front(values[0], dims[0])
+    return broadcast_in_dim(x, shape=(axis.size, *shape), broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
+                            sharding=axis.sharding(sharding, len(shape), 0)), 0
 
 
 def _broadcast_shown(params: dict) -> dict:
@@ -67,7 +75,7 @@ broadcast_in_dim = Primitive(
     impl=_broadcast_impl,
     jvp=BY_LINEARITY,
     transpose=(_broadcast_transpose,),
-    batch=LATER,
+    batch=_broadcast_batch,
     linearity=STRUCTURAL,
     show=_broadcast_shown)
 
@@ -148,6 +156,6 @@ reduce_sum = Primitive(
     impl=_sum_impl,
     jvp=BY_LINEARITY,
     transpose=(_sum_transpose,),
-    batch=LATER,
+    batch=shifting('axes', gone='axes'),
     linearity=ADDITIVE,
     show=lambda params: {**params, 'out_sharding': None})

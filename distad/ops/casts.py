@@ -9,10 +9,10 @@ A type along an axis says everything: so each of these is a change of state, lin
 
 from collections.abc import Callable
 
+from distad.core.batching import EACH, VECTORIZED
 from distad.core.primitive import BY_LINEARITY, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.errors import ShardingTypeError
-from distad.ops.broadcast import LATER
 from distad.runtime import collectives, mpi
 from distad.runtime.packing import together
 from distad.types.array_type import ArrayType, axis_state
@@ -75,7 +75,7 @@ def _cast(name: str, source: str, target: str, adjoint: Callable[[], Primitive])
         impl=lambda x, *, out, axes: x,
         jvp=BY_LINEARITY,
         transpose=(lambda ct, x, *, axes: _first(adjoint()(ct, axes=axes)),),
-        batch=LATER,
+        batch=VECTORIZED,
         linearity=ADDITIVE)
 
 
@@ -135,7 +135,7 @@ psum = Primitive(
     kernel=_sum_kernel,
     jvp=n_ary_jvp(lambda: psum),
     transpose=n_ary(lambda cts, xs, **params: psum(*cts, **params)),
-    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
+    batch=EACH, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 psum_invariant = Primitive(
     'psum_invariant',
@@ -143,7 +143,7 @@ psum_invariant = Primitive(
     kernel=_sum_kernel,
     jvp=n_ary_jvp(lambda: psum_invariant),
     transpose=n_ary(lambda cts, xs, *, axes, exact=False: [pvary(ct, axes=axes) for ct in cts]),
-    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
+    batch=EACH, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 unreduced_psum = Primitive(
     'unreduced_psum',
@@ -151,7 +151,7 @@ unreduced_psum = Primitive(
     kernel=_sum_kernel,
     jvp=n_ary_jvp(lambda: unreduced_psum),
     transpose=n_ary(lambda cts, xs, *, axes, exact=False: [preduced(ct, axes=axes) for ct in cts]),
-    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
+    batch=EACH, linearity=ADDITIVE, multiple=True, messages=sends('all-reduce'))
 
 
 def cast_manual(x, want: ArrayType):

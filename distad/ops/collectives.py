@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.core.batching import EACH, alike
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
-from distad.ops.broadcast import LATER
 from distad.ops.casts import (
     NAMES,
     UNTRACKED,
@@ -140,7 +140,7 @@ def _pair(name: str, kind: str | None, type_rule: Callable, kernel: Callable, ad
     made: list[Primitive] = []
     made.append(Primitive(name, type=type_rule, kernel=kernel, jvp=n_ary_jvp(lambda: made[0]),
                           transpose=n_ary(lambda cts, xs, *, exact=False, **params: adjoint()(*cts, **params)),
-                          batch=LATER, linearity=ADDITIVE, multiple=True, messages=None if kind is None else sends(kind)))
+                          batch=alike('dimension'), linearity=ADDITIVE, multiple=True, messages=None if kind is None else sends(kind)))
     return made[0]
 
 
@@ -195,7 +195,7 @@ all_to_all = Primitive(
     'all_to_all', type=_exchange_type, kernel=_exchange_kernel, jvp=n_ary_jvp(lambda: all_to_all),
     transpose=n_ary(lambda cts, xs, *, axes, split_axis, concat_axis:
                     all_to_all(*cts, axes=axes, split_axis=concat_axis, concat_axis=split_axis)),
-    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('all-to-all'))
+    batch=alike('split_axis', 'concat_axis'), linearity=ADDITIVE, multiple=True, messages=sends('all-to-all'))
 
 
 # ---- ppermute
@@ -219,7 +219,7 @@ def _permute_kernel(place: Place, ins, outs, params) -> Callable:
 ppermute = Primitive(
     'ppermute', type=_permute_type, kernel=_permute_kernel, jvp=n_ary_jvp(lambda: ppermute),
     transpose=n_ary(lambda cts, xs, *, axes, perm: ppermute(*cts, axes=axes, perm=tuple((d, s) for s, d in perm))),
-    batch=LATER, linearity=ADDITIVE, multiple=True, messages=sends('collective-permute'))
+    batch=EACH, linearity=ADDITIVE, multiple=True, messages=sends('collective-permute'))
 
 
 # ---- pmax and pmin
@@ -241,7 +241,7 @@ def _extremum(kind: str, source: str, name: str) -> Primitive:
         return outs, [Zero(typeof(y).tangent()) if t.__class__ is Zero else _share(t, y, x, axes)
                       for t, y, x in zip(tangents, outs, primals, strict=True)]
 
-    made = [Primitive(name, type=rule, kernel=kernel, transpose=NoRule('it is not linear'), batch=LATER, multiple=True,
+    made = [Primitive(name, type=rule, kernel=kernel, transpose=NoRule('it is not linear'), batch=EACH, multiple=True,
                       messages=sends('all-reduce'),
                       jvp=jvp if source == 'V' else NoRule(f"the {kind} is still to come; reduce before differentiating"))]
     return made[0]

@@ -8,10 +8,11 @@ from functools import partial
 
 import numpy as np
 
+from distad.core.batching import BROADCASTING
 from distad.core.primitive import Primitive, by_labels
 from distad.core.value import Linear, Zero, typeof
 from distad.ops.basic import zero_scalar
-from distad.ops.broadcast import LATER, spread, unbroadcast
+from distad.ops.broadcast import spread, unbroadcast
 from distad.ops.makers import ANY, INT, REAL, broadcast_shape, constant, elementwise_labels, ufunc
 from distad.types.array_type import ArrayType
 from distad.types.inference import Linearity, show
@@ -96,5 +97,5 @@ select_n = Primitive(
     impl=_select_impl,
     jvp=_select_jvp,
     transpose=_select_transpose,
-    batch=LATER,
+    batch=BROADCASTING,
     linearity=SELECT)

@@ -6,9 +6,9 @@ operand contracts with a reduced one. Nothing of this is written here: it follow
 
 import numpy as np
 
+from distad.core.batching import behind, left_of
 from distad.core.primitive import BY_LINEARITY, Place, Primitive, by_labels, signature
 from distad.core.value import typeof
-from distad.ops.broadcast import LATER
 from distad.ops.convert import convert_element_type
 from distad.ops.gemm import DimensionNumbers, product
 from distad.ops.makers import ANY, check_dtype
@@ -69,14 +69,14 @@ def _operand_ct(ct, mine: ArrayType, other, my_dims, other_dims, *, mine_first: 
     first = len(batch) + (len(my_free) if mine_first else 0)
     summed = tuple(range(first, first + len(other_free)))
     dims = ((summed, other_free), (batch, tuple(other_b)))
-    ct, other = _widened(ct, other)
+    ct, other = widened(ct, other)
     y = dot_general(ct, other, dimension_numbers=dims, preferred_element_type=mine.dtype)
     in_order_of_other = [my_c[i] for i in np.argsort(other_c)]
     permutation = tuple(int(d) for d in np.argsort([*my_b, *my_free, *in_order_of_other]))
     return y if permutation == tuple(range(mine.ndim)) else transpose(y, permutation=permutation)
 
 
-def _widened(ct, other):
+def widened(ct, other):
     """Both in the wider of their dtypes: they differ where a preferred_element_type was asked for."""
     dtype, _ = dtypes.promote((typeof(ct).dtype, False), (typeof(other).dtype, False))
     return tuple(x if typeof(x).dtype == dtype else convert_element_type(x, new_dtype=dtype, weak_type=False)
@@ -93,6 +93,23 @@ def _transpose_y(ct, x, y, *, dimension_numbers, preferred_element_type):
     return _operand_ct(ct, y.type, x, (cy, by), (cx, bx), mine_first=False)
 
 
+def _batch(axis, values, dims, *, dimension_numbers: DimensionNumbers, preferred_element_type):
+    """Two batches are one more batch dimension; one is a free dimension. Nothing is transposed or copied."""
+    (x, y), (dx, dy) = values, dims
+    (cx, cy), (bx, by) = dimension_numbers
+    if dx is not None:
+        cx, bx = behind(cx, dx), behind(bx, dx)
+    if dy is not None:
+        cy, by = behind(cy, dy), behind(by, dy)
+    if dx is not None and dy is not None:
+        bx, by, place = (dx, *bx), (dy, *by), 0
+    elif dx is not None:
+        place = len(bx) + left_of(dx, (*cx, *bx))
+    else:
+        place = typeof(x).ndim - len(cx) + left_of(dy, (*cy, *by))
+    return dot_general(x, y, dimension_numbers=((cx, cy), (bx, by)), preferred_element_type=preferred_element_type), place
+
+
 def _shown(params: dict) -> dict:
     (cx, cy), (bx, by) = params['dimension_numbers']
     return {**params, 'dimension_numbers': ((list(cx), list(cy)), (list(bx), list(by)))}
@@ -105,6 +122,6 @@ dot_general = Primitive(
     kernel=_kernel,
     jvp=BY_LINEARITY,
     transpose=(_transpose_x, _transpose_y),
-    batch=LATER,
+    batch=_batch,
     linearity=BILINEAR,
     show=_shown)

@@ -7,9 +7,9 @@ summands may not: they stand for numbers only modulo their own width.
 
 import numpy as np
 
+from distad.core.batching import VECTORIZED
 from distad.core.primitive import Primitive, finish, signature
 from distad.core.value import Zero, typeof
-from distad.ops.broadcast import LATER
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE, NONLINEAR, infer
@@ -73,5 +73,5 @@ convert_element_type = Primitive(
     jvp=_jvp,
     transpose=(lambda ct, x, *, new_dtype, weak_type:
                convert_element_type(ct, new_dtype=x.type.dtype, weak_type=x.type.weak_type),),
-    batch=LATER,
+    batch=VECTORIZED,
     linearity=ADDITIVE)

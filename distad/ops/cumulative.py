@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.core.batching import shifting
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import Linear, Zero, typeof
 from distad.ops.arithmetic import add, div, mul, sub
 from distad.ops.basic import zero_scalar
-from distad.ops.broadcast import LATER
 from distad.ops.compare import eq, select_n
 from distad.ops.convert import convert_element_type
 from distad.ops.elementary import exp
@@ -47,7 +47,8 @@ def _accumulation(name: str, ufunc: np.ufunc, accepts: str, *, jvp, linearity: L
         y = ufunc.accumulate(work, axis=axis, dtype=work.dtype)
         return (np.flip(y, axis) if reverse else y).astype(out.dtype, copy=False)
 
-    return Primitive(name, type=by_labels(labels, shape), labels=labels, impl=impl, jvp=jvp, batch=LATER, linearity=linearity,
+    return Primitive(name, type=by_labels(labels, shape), labels=labels, impl=impl, jvp=jvp, batch=shifting('axis'),
+                     linearity=linearity,
                      transpose=transpose or NoRule('it is not linear'))
 
 
@@ -114,7 +115,7 @@ linear_recurrence = Primitive(
     impl=_recurrence_impl,
     jvp=_recurrence_jvp,
     transpose=_recurrence_transpose,
-    batch=LATER,
+    batch=shifting('axis'),
     linearity=IN_SECOND)
 
 

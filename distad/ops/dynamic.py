@@ -5,14 +5,19 @@ The corner is moved inside so that the window fits. A dimension that is taken wh
 
 import numpy as np
 
+from distad.core.batching import inserted
 from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
 from distad.core.value import Linear, typeof
 from distad.ops.basic import zeros_of
-from distad.ops.broadcast import LATER
+from distad.ops.broadcast import expand_dims
+from distad.ops.convert import convert_element_type
+from distad.ops.gather import gather, scatter
+from distad.ops.shape import concatenate
+from distad.ops.windows import Dims, Windows
 from distad.types.array_type import ArrayType
 from distad.types.inference import LINEAR_IN_FIRST, Linearity, show
 
-Dims = tuple[int, ...]
+INDEX = np.dtype(np.int32)
 
 
 def _corner(starts, x: np.ndarray, sizes: Dims) -> list[int]:
@@ -41,6 +46,27 @@ def _slice_impl(x, *starts, out, slice_sizes):
     return x[tuple(slice(a, a + n) for a, n in zip(at, out.shape, strict=True))]
 
 
+def _windows(rank: int) -> Windows:
+    """Windows that keep all dimensions, at one place."""
+    return Windows(offset_dims=tuple(range(rank)), collapsed_slice_dims=(), start_index_map=tuple(range(rank)))
+
+
+def _corners(axis, starts, dims):
+    """The corners of a batch as index vectors: integers [batch, rank]."""
+    whole = [expand_dims(axis.whole(s, d), (1,)) for s, d in zip(starts, dims, strict=True)]
+    same = [convert_element_type(s, new_dtype=INDEX, weak_type=False) if typeof(s).dtype != INDEX else s for s in whole]
+    return concatenate(*same, dimension=1)
+
+
+def _slice_batch(axis, values, dims, *, slice_sizes: Dims):
+    (x, *starts), (d, *of_starts) = values, dims
+    if all(s is None for s in of_starts):
+        return dynamic_slice(x, *inserted(starts, d, INDEX.type(0)), slice_sizes=inserted(slice_sizes, d, axis.size)), d
+    indices = _corners(axis, starts, of_starts)
+    return gather.batch(axis, (x, indices), (d, 0), windows=_windows(len(starts)), slice_sizes=slice_sizes, mode='clip',
+                        fill=typeof(x).dtype.type(0))
+
+
 dynamic_slice = Primitive(
     'dynamic_slice',
     type=by_labels(_slice_labels, _slice_shape),
@@ -49,7 +75,7 @@ dynamic_slice = Primitive(
     jvp=BY_LINEARITY,
     transpose=lambda ct, x, *starts, slice_sizes: [dynamic_update_slice(zeros_of(x.type.dual()), ct, *starts),
                                                    *([None] * len(starts))],
-    batch=LATER,
+    batch=_slice_batch,
     linearity=LINEAR_IN_FIRST)
 
 
@@ -81,6 +107,15 @@ def _update_transpose(ct, x, update, *starts):
             dynamic_slice(ct, *starts, slice_sizes=u.shape) if update.__class__ is Linear else None, *([None] * len(starts))]
 
 
+def _update_batch(axis, values, dims):
+    (x, update, *starts), (d, of_update, *of_starts) = values, dims
+    if all(s is None for s in of_starts):
+        return dynamic_update_slice(axis.whole(x, d), axis.whole(update, of_update), INDEX.type(0), *starts), 0
+    sizes = axis.hidden(typeof(update), of_update).shape
+    return scatter.batch(axis, (x, _corners(axis, starts, of_starts), update), (d, 0, of_update), windows=_windows(len(starts)),
+                         slice_sizes=sizes, mode='clip')
+
+
 dynamic_update_slice = Primitive(
     'dynamic_update_slice',
     type=by_labels(_update_labels, _update_shape),
@@ -88,5 +123,5 @@ dynamic_update_slice = Primitive(
     impl=_update_impl,
     jvp=BY_LINEARITY,
     transpose=_update_transpose,
-    batch=LATER,
+    batch=_update_batch,
     linearity=UPDATE)

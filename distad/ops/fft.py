@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from distad.core.batching import shifting
 from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
-from distad.ops.broadcast import LATER
 from distad.ops.makers import COMPLEX, check_dtype
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE
@@ -28,5 +28,5 @@ fft = Primitive(
     impl=lambda x, *, out, dims, inverse: (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims).astype(out.dtype, copy=False),
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, *, dims, inverse: fft(ct, dims=dims, inverse=inverse),),
-    batch=LATER,
+    batch=shifting('dims'),
     linearity=ADDITIVE)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.core.batching import Maker
 from distad.core.primitive import BY_LINEARITY, Place, Primitive, by_labels, signature
 from distad.core.value import Linear, Zero, typeof
 from distad.ops.basic import zeros_of
-from distad.ops.broadcast import LATER
 from distad.ops.windows import Dims, Part, Windows, beyond, put, take, take_last
 from distad.runtime import mpi
 from distad.types.array_type import ArrayType
@@ -46,6 +46,20 @@ def window_labels(x: ArrayType, operand: list, index: list, windows: Windows) ->
     batch = iter(index[:-1])
     total = len(windows.offset_dims) + len(index) - 1
     return [next(kept) if d in windows.offset_dims else next(batch) for d in range(total)]
+
+
+def windowed(kinds: str) -> Maker:
+    """The batching rule of an op on windows. `kinds` says of each operand what it is: a table (x), indices (i) or updates (u)."""
+    def make(primitive: Primitive) -> Callable:
+        def rule(axis, values, dims, *, windows: Windows, slice_sizes: Dims, **params):
+            batched = {kind for kind, d in zip(kinds, dims, strict=True) if d is not None}
+            table = 'x' in batched or kinds != 'xi'                    # a table that is written to becomes one for each element
+            windows, sizes = windows.batched(slice_sizes, axis.size, table, 'i' in batched)
+            moved = {'x': table, 'i': 'i' in batched, 'u': True}
+            values = [axis.whole(x, d) if moved[kind] else x for kind, x, d in zip(kinds, values, dims, strict=True)]
+            return primitive(*values, windows=windows, slice_sizes=sizes, **params), 0
+        return rule
+    return Maker(make)
 
 
 # ---- gather
@@ -117,7 +131,7 @@ gather = Primitive(
     kernel=_gather_kernel,
     jvp=_gather_jvp,
     transpose=(_gather_transpose, None),
-    batch=LATER,
+    batch=windowed('xi'),
     linearity=LINEAR_IN_FIRST)
 
 
@@ -141,7 +155,8 @@ def scatter_by(name: str, combine: np.ufunc | None, *, linearity: Linearity, sum
         windows, sizes, mode = params['windows'], params['slice_sizes'], params['mode']
         return lambda x, i, u: put(x, i, u, windows, sizes, part, mode, combine)
 
-    return Primitive(name, type=by_labels(labels, shape), labels=labels, kernel=kernel, jvp=jvp, transpose=transpose, batch=LATER,
+    return Primitive(name, type=by_labels(labels, shape), labels=labels, kernel=kernel, jvp=jvp, transpose=transpose,
+                     batch=windowed('xiu'),
                      linearity=linearity)
 
 
@@ -190,5 +205,5 @@ gather_last = Primitive(
     kernel=_last_kernel,
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, indices, **params: scatter(zeros_of(x.type.dual()), indices, ct, **params), None),
-    batch=LATER,
+    batch=windowed('xi'),
     linearity=LINEAR_IN_FIRST)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.core.batching import BROADCASTING
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import typeof
 from distad.errors import ShapeError
@@ -86,8 +87,6 @@ def elementwise(name: str, impl: Callable, *, accepts: str | Callable = NUMBER, 
     return Primitive(name, type=by_labels(labels, shape), labels=labels, impl=impl, linearity=linearity, jvp=jvp,
                      transpose=transpose or NoRule(f"{name} is not linear"), batch=BROADCASTING)
 
-
-BROADCASTING = 'broadcasting'         # the batch rule of elementwise ops, by name until vmap is built
 
 
 def ufunc(f: Callable) -> Callable:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from distad.core.batching import VECTORIZED
 from distad.core.primitive import NoRule, Primitive, by_labels
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
-from distad.ops.broadcast import LATER
 from distad.ops.compare import eq, select_n
 from distad.ops.makers import (
     FLOAT,
@@ -68,7 +68,7 @@ integer_pow = Primitive(
     impl=_integer_pow_impl,
     jvp=_integer_pow_jvp,
     transpose=NoRule('integer_pow is not linear'),
-    batch=LATER)
+    batch=VECTORIZED)
 
 
 # ---- integers to integers: a power below zero is that of 1 and -1, and 0 else

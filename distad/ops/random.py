@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.core.batching import BROADCASTING, VECTORIZED
 from distad.core.primitive import NoRule, Primitive, finish, signature
 from distad.errors import ShardingTypeError
-from distad.ops.broadcast import LATER, Dims
-from distad.ops.makers import BROADCASTING, broadcast_shape, elementwise_labels
+from distad.ops.broadcast import Dims
+from distad.ops.makers import broadcast_shape, elementwise_labels
 from distad.runtime import threefry
 from distad.types import dtypes
 from distad.types.array_type import ArrayType, axis_state
@@ -105,7 +106,7 @@ random_split = Primitive(
     impl=lambda key, *, out, shape: threefry.split(key, shape),
     jvp=(None,),
     transpose=_NOT_LINEAR,
-    batch=LATER)
+    batch=VECTORIZED)
 
 
 def _bits_type(key: ArrayType, *, bit_width: int, shape: Dims, sharding: NamedSharding | None) -> ArrayType:
@@ -141,7 +142,7 @@ random_bits = Primitive(
     impl=_bits_impl,
     jvp=(None,),
     transpose=_NOT_LINEAR,
-    batch=LATER,
+    batch=VECTORIZED,
     show=_show_bits)
 
 
@@ -168,7 +169,7 @@ random_wrap = Primitive(
     impl=_wrap_impl,
     jvp=(None,),
     transpose=_NOT_LINEAR,
-    batch=LATER,
+    batch=VECTORIZED,
     show=_show_impl)
 
 
@@ -188,4 +189,4 @@ random_unwrap = Primitive(
     impl=lambda key, *, out: np.stack([key['hi'], key['lo']], axis=-1),
     jvp=(None,),
     transpose=_NOT_LINEAR,
-    batch=LATER)
+    batch=VECTORIZED)

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.core.batching import shifting
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import typeof
 from distad.ops.arithmetic import div, mul
 from distad.ops.basic import add_any
-from distad.ops.broadcast import LATER, Dims, broadcast_in_dim, reduce_sum, reduction_labels, reduction_shape
+from distad.ops.broadcast import Dims, broadcast_in_dim, reduce_sum, reduction_labels, reduction_shape
 from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
 from distad.ops.makers import ANY, INT, NUMBER, check_dtype
@@ -32,7 +33,7 @@ def _reduction(name: str, impl: Callable, accepts: str, *, labels: Callable | No
         check_dtype(name, accepts, x)
         return reduction_shape(name)(x, axes=axes)
 
-    return Primitive(name, type=by_labels(labels, shape), labels=labels, jvp=jvp, batch=LATER,
+    return Primitive(name, type=by_labels(labels, shape), labels=labels, jvp=jvp, batch=shifting('axes', gone='axes'),
                      transpose=NoRule('it is not linear'), show=lambda params: {**params, 'out_sharding': None},
                      impl=lambda x, *, out, axes: np.asarray(impl(x, axes, out.dtype)).astype(out.dtype, copy=False))
 
@@ -153,7 +154,8 @@ def _index_of(name: str, f: Callable) -> Primitive:
         return reduction_shape(name)(x, axes=axes)[0], index_dtype
 
     return Primitive(name, type=by_labels(labels, shape), labels=labels, jvp=(None,), transpose=NoRule('it is not linear'),
-                     batch=LATER, impl=lambda x, *, out, axes, index_dtype: np.asarray(f(x, axis=axes[0]), index_dtype))
+                     batch=shifting('axes', gone='axes'),
+                     impl=lambda x, *, out, axes, index_dtype: np.asarray(f(x, axis=axes[0]), index_dtype))
 
 
 argmax = _index_of('argmax', np.argmax)

@@ -14,7 +14,7 @@ import numpy as np
 
 from distad.core.primitive import BY_LINEARITY, Primitive
 from distad.errors import ShardingTypeError
-from distad.ops.broadcast import LATER, Dims
+from distad.ops.broadcast import Dims
 from distad.ops.cast import cast
 from distad.types.array_type import ArrayType, Partitions
 from distad.types.inference import STRUCTURAL
@@ -112,11 +112,15 @@ def _transpose(ct, x, *, new_sizes):
     return cast(y, y.type.update(partitions=x.type.partitions))
 
 
+def _batch(axis, values, dims, *, new_sizes: Dims):
+    return reshape(axis.front(values[0], dims[0]), new_sizes=(axis.size, *new_sizes)), 0
+
+
 reshape = Primitive(
     'reshape',
     type=_type,
     impl=lambda x, *, out, new_sizes: np.reshape(x, out.shape),
     jvp=BY_LINEARITY,
     transpose=(_transpose,),
-    batch=LATER,
+    batch=_batch,
     linearity=STRUCTURAL)

@@ -6,8 +6,8 @@ part comes as one message from the rank that has it, and what stays on its rank 
 
 import numpy as np
 
+from distad.core.batching import shifting
 from distad.core.primitive import BY_LINEARITY, Place, Primitive, by_labels, signature
-from distad.ops.broadcast import LATER
 from distad.runtime import mpi
 from distad.runtime.permute import permute
 from distad.types.array_type import ArrayType
@@ -57,6 +57,6 @@ roll = Primitive(
     kernel=_kernel,
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, *, shift, axis: roll(ct, shift=-shift, axis=axis),),
-    batch=LATER,
+    batch=shifting('axis'),
     linearity=STRUCTURAL,
     messages=_messages)

@@ -12,10 +12,9 @@ from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_lab
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import add, div, mul
 from distad.ops.basic import instantiated, zeros_of
-from distad.ops.broadcast import LATER
 from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
-from distad.ops.gather import gather_shape, index_labels, operand_labels, part_of, scatter_add, scatter_by, window_labels
+from distad.ops.gather import gather_shape, index_labels, operand_labels, part_of, scatter_add, scatter_by, window_labels, windowed
 from distad.ops.windows import Dims, Windows, put, take
 from distad.types.array_type import ArrayType
 from distad.types.inference import LINEAR_IN_FIRST, NONLINEAR, Signature
@@ -59,7 +58,7 @@ add_winners = Primitive(
     kernel=_add_kernel,
     jvp=BY_LINEARITY,
     transpose=_add_transpose,
-    batch=LATER,
+    batch=windowed('uiux'),
     linearity=LINEAR_IN_FIRST)
 
 
@@ -86,7 +85,7 @@ pick_winners = Primitive(
     kernel=_pick_kernel,
     jvp=BY_LINEARITY,
     transpose=lambda ct, x, indices, updates, y, **params: [add_winners(ct, indices, updates, y, **params), None, None, None],
-    batch=LATER,
+    batch=windowed('xiux'),
     linearity=LINEAR_IN_FIRST)
 
 

@@ -6,11 +6,12 @@ that is cut, joined or turned round has to be whole on every rank.
 
 import numpy as np
 
+from distad.core.batching import behind, leading, shifting
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import Linear, typeof
 from distad.errors import ShardingTypeError
 from distad.ops.basic import instantiated
-from distad.ops.broadcast import LATER, Dims, expand_dims
+from distad.ops.broadcast import Dims, expand_dims
 from distad.types.array_type import ArrayType
 from distad.types.inference import STRUCTURAL, infer, show
 from distad.types.sharding import NamedSharding
@@ -27,6 +28,11 @@ def _transpose_shape(x: ArrayType, *, permutation: Dims):
     return tuple(x.shape[d] for d in permutation), x.dtype
 
 
+def _transpose_batch(axis, values, dims, *, permutation: Dims):
+    (x,), (d,) = values, dims
+    return transpose(x, permutation=(d, *behind(permutation, d))), 0
+
+
 transpose = Primitive(
     'transpose',
     type=by_labels(_transpose_labels, _transpose_shape),
@@ -34,7 +40,7 @@ transpose = Primitive(
     impl=lambda x, *, out, permutation: np.transpose(x, permutation),
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, *, permutation: transpose(ct, permutation=tuple(int(d) for d in np.argsort(permutation))),),
-    batch=LATER,
+    batch=_transpose_batch,
     linearity=STRUCTURAL)
 
 
@@ -58,7 +64,7 @@ squeeze = Primitive(
     impl=lambda x, *, out, dimensions: x.reshape(out.shape),
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, *, dimensions: expand_dims(ct, dimensions),),
-    batch=LATER,
+    batch=leading('dimensions'),
     linearity=STRUCTURAL)
 
 
@@ -95,7 +101,7 @@ concatenate = Primitive(
     impl=lambda *xs, out, dimension: np.concatenate(xs, axis=dimension),
     jvp=BY_LINEARITY,
     transpose=_concatenate_transpose,
-    batch=LATER,
+    batch=leading('dimension'),
     linearity=STRUCTURAL)
 
 
@@ -123,7 +129,7 @@ split = Primitive(
     impl=lambda x, *, out, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis=axis),
     jvp=BY_LINEARITY,
     transpose=_split_transpose,
-    batch=LATER,
+    batch=shifting('axis'),
     linearity=STRUCTURAL,
     multiple=True)
 
@@ -142,7 +148,7 @@ rev = Primitive(
     impl=lambda x, *, out, dimensions: np.flip(x, dimensions),
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, *, dimensions: rev(ct, dimensions=dimensions),),
-    batch=LATER,
+    batch=shifting('dimensions'),
     linearity=STRUCTURAL)
 
 

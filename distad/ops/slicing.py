@@ -7,11 +7,13 @@ places of their own. All other dimensions that change have to be whole.
 
 import numpy as np
 
+from distad.core.batching import inserted
 from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
 from distad.core.value import Linear, typeof
 from distad.ops.arithmetic import sub
 from distad.ops.basic import zero_scalar
-from distad.ops.broadcast import LATER, Dims, reduce_sum
+from distad.ops.broadcast import Dims, reduce_sum
+from distad.ops.compare import select_n
 from distad.types.array_type import ArrayType
 from distad.types.inference import STRUCTURAL, Linearity, show
 
@@ -73,6 +75,12 @@ def _slice_transpose(ct, x, *, start_indices, limit_indices, strides):
     return pad(ct, zero_scalar(typeof(ct)), padding_config=config)
 
 
+def _slice_batch(axis, values, dims, *, start_indices: Dims, limit_indices: Dims, strides: Dims | None):
+    (x,), (d,) = values, dims
+    return slice_p(x, start_indices=inserted(start_indices, d, 0), limit_indices=inserted(limit_indices, d, axis.size),
+                   strides=None if strides is None else inserted(strides, d, 1)), d
+
+
 slice_p = Primitive(
     'slice',
     type=by_labels(_slice_labels, lambda x, **params: (sliced_shape(x, **params), x.dtype)),
@@ -80,7 +88,7 @@ slice_p = Primitive(
     impl=_slice_impl,
     jvp=BY_LINEARITY,
     transpose=(_slice_transpose,),
-    batch=LATER,
+    batch=_slice_batch,
     linearity=STRUCTURAL)
 
 
@@ -147,6 +155,19 @@ def _pad_transpose(ct, x, value, *, padding_config):
     return [inside if x.__class__ is Linear else None, ct_value]
 
 
+def _pad_batch(axis, values, dims, *, padding_config: PaddingConfig):
+    (x, value), (d, of_value) = values, dims
+    if of_value is None:
+        return pad(x, value, padding_config=inserted(padding_config, d, (0, 0, 0))), d
+    # Each element has a padding of its own: pad with zeros, then choose by where the elements are.
+    x, rank = axis.whole(x, d), typeof(x).ndim - (d is not None)
+    padded = pad(x, zero_scalar(typeof(x)), padding_config=inserted(padding_config, 0, (0, 0, 0)))
+    inside = np.zeros(typeof(padded).shape[1:], bool)
+    inside[tuple(slice(max(low, 0), size - max(high, 0), inner + 1)
+                 for size, (low, high, inner) in zip(inside.shape, padding_config, strict=True))] = True
+    return axis.bind(select_n, inside[None], axis.beside(value, of_value, rank), padded), 0
+
+
 pad = Primitive(
     'pad',
     type=by_labels(_pad_labels, lambda x, value, **params: (padded_shape(x, value, **params), x.dtype)),
@@ -154,5 +175,5 @@ pad = Primitive(
     impl=_pad_impl,
     jvp=BY_LINEARITY,
     transpose=_pad_transpose,
-    batch=LATER,
+    batch=_pad_batch,
     linearity=PAD)

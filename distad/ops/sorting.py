@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from distad.core.batching import shifting
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
 from distad.ops.broadcast import LATER, expand_dims
@@ -91,7 +92,7 @@ sort = Primitive(
     impl=_sort_impl,
     jvp=_sort_jvp,
     transpose=NoRule('it is not linear'),
-    batch=LATER,
+    batch=shifting('dimension'),
     multiple=True)
 
 
@@ -129,7 +130,7 @@ top_k = Primitive(
     impl=_top_impl,
     jvp=_top_jvp,
     transpose=NoRule('it is not linear'),
-    batch=LATER,
+    batch=shifting('axis'),
     multiple=True)
 
 

@@ -1,10 +1,10 @@
 """stop_gradient: the identity whose tangent is zero."""
 
 from distad import tree
+from distad.core.batching import VECTORIZED
 from distad.core.lift import as_value
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import typeof
-from distad.ops.broadcast import LATER
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import STRUCTURAL
@@ -21,7 +21,7 @@ stopped = Primitive(
     impl=lambda x, *, out: x,
     jvp=(None,),
     transpose=NoRule('its tangent is zero'),
-    batch=LATER,
+    batch=VECTORIZED,
     linearity=STRUCTURAL)
 
 

@@ -31,6 +31,24 @@ class Windows:
         gone = {*self.collapsed_slice_dims, *self.operand_batching_dims}
         return tuple(d for d in range(ndim) if d not in gone)
 
+    def batched(self, sizes: Dims, count: int, table: bool, indices: bool) -> tuple['Windows', Dims]:
+        """The windows of `count` tables, or of as many index arrays, or of pairs of them; each with the batch in front.
+
+        One index array in many tables: windows take the batch as a whole. Many in one: the batch is among the places. Pairs: a
+        dimension that both share.
+        """
+        def moved(dims: Dims) -> Dims:
+            return tuple(d + 1 for d in dims)
+
+        both = (0,) if table and indices else ()
+        move = moved if table else tuple
+        made = Windows(
+            offset_dims=(*(() if indices else (0,)), *moved(self.offset_dims)),
+            collapsed_slice_dims=move(self.collapsed_slice_dims), start_index_map=move(self.start_index_map),
+            operand_batching_dims=(*both, *move(self.operand_batching_dims)),
+            start_indices_batching_dims=(*both, *(moved if indices else tuple)(self.start_indices_batching_dims)))
+        return made, (1 if both else count, *sizes) if table else sizes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
