@@ -70,6 +70,19 @@ def _adjoint(x: Value) -> Value:
     return matrix_transpose(conj(x) if x.dtype.kind == 'c' else x)
 
 
+def with_right_sides(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Value, Value, bool]:
+    """Matrices and right sides of one dtype and batch; and whether the right side was a vector, which is a column now."""
+    x, y = (as_value(v, name) for v in promoted(name, *(inexact(as_value(v, name), name) for v in (a, b))))
+    linalg.matrices(name, x, square=True)
+    vector = y.ndim == 1
+    y = expand_dims(y, 1) if vector else y
+    if y.ndim < 2 or y.shape[-2] != x.shape[-1]:
+        raise ValueError(f"{name}: sizes do not go together, got {x.type} and {y.type}")
+    batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x, y = (broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, y))
+    return x, y, vector
+
+
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Value:
     """The lower triangle L with L L^H = a, or `upper` its adjoint.
 
@@ -88,15 +101,9 @@ def solve(a: ArrayLike, b: ArrayLike) -> Value:
 
         jnp.linalg.solve(2 * jnp.eye(2), jnp.array([2., 4.]))     # 1., 2.
     """
-    x, y = promoted('solve', *(inexact(as_value(v, 'solve'), 'solve') for v in (a, b)))
-    x, y = _matrices('solve', x, square=True), as_value(y, 'solve')
-    if y.ndim == 1:
-        return squeeze(solve(x, expand_dims(y, 1)), -1)
-    if y.ndim == 0 or y.shape[-2] != x.shape[-1]:
-        raise ValueError(f"solve: sizes do not go together, got {x.type} and {y.type}")
-    batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    x, y = (broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, y))
-    return kindly(ops.solve, x, y, transposed=False)
+    x, y, vector = with_right_sides('solve', a, b)
+    z = kindly(ops.solve, x, y, transposed=False)
+    return squeeze(z, -1) if vector else z
 
 
 def inv(a: ArrayLike) -> Value:

@@ -31,6 +31,22 @@ erf_inv = unary('erf_inv', in_float32(special.erfinv), REAL_FLOAT,
                 jvp=lambda t, y, x: mul(t, mul(scalar(sqrt(pi) / 2, y), exp(square(y)))))
 
 
+# ---- the normal distribution: the logarithm of its probabilities, and its quantiles
+
+log_ndtr = unary('log_ndtr', in_float32(special.log_ndtr), REAL_FLOAT,
+                 jvp=lambda t, y, x: mul(t, mul(scalar(1 / sqrt(2 * pi), x), exp(sub(neg(mul(scalar(0.5, x), square(x))), y)))))
+ndtri = unary('ndtri', in_float32(special.ndtri), REAL_FLOAT,
+              jvp=lambda t, y, x: mul(t, mul(scalar(sqrt(2 * pi), y), exp(mul(scalar(0.5, y), square(y))))))
+
+
+# ---- x log(y), which is 0 where x is, whatever y
+
+xlogy = elementwise('xlogy', in_float32(special.xlogy), accepts=REAL_FLOAT,
+                    jvp=(lambda t, z, x, y: mul(t, log(y)), lambda t, z, x, y: mul(t, div(x, y))))
+xlog1py = elementwise('xlog1py', in_float32(special.xlog1py), accepts=REAL_FLOAT,
+                      jvp=(lambda t, z, x, y: mul(t, log1p(y)), lambda t, z, x, y: mul(t, div(x, add(y, _one(y))))))
+
+
 # ---- gamma and its logarithmic derivatives; the zeta function that they are sums of
 
 lgamma = unary('lgamma', in_float32(special.gammaln), REAL_FLOAT, jvp=lambda t, y, x: mul(t, digamma(x)))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import linalg
 
 import distad as jax
 import distad.numpy as jnp
@@ -24,12 +25,27 @@ def positive(x: np.ndarray) -> np.ndarray:
     return x @ np.swapaxes(x, -1, -2) + np.eye(x.shape[-2])
 
 
+def squares(x, module=L):
+    """The eigenvalues are in no order, the sums of their powers are."""
+    w = module.eigvals(x)
+    return sum_of(w), sum_of(w ** 2).real, sum_of(abs(w))
+
+
+def sum_of(w):
+    return w.sum(-1).real
+
+
 FUNCTIONS = {
     'cholesky': (lambda x: L.cholesky(x @ x.mT + jnp.eye(N)), lambda x: np.linalg.cholesky(positive(x))),
     'inv': (L.inv, np.linalg.inv), 'det': (L.det, np.linalg.det), 'slogdet': (L.slogdet, lambda x: tuple(np.linalg.slogdet(x))),
     'eigh': (lambda x: L.eigh(x + x.mT), lambda x: tuple(np.linalg.eigh(x + np.swapaxes(x, -1, -2)))),
     'svd': (lambda x: L.svd(x, full_matrices=False), lambda x: tuple(np.linalg.svd(x))), 'qr': (L.qr, lambda x: tuple(np.linalg.qr(x))),
     'pinv': (L.pinv, np.linalg.pinv), 'power': (lambda x: L.matrix_power(x, -3), lambda x: np.linalg.matrix_power(x, -3)),
+    'cond': (L.cond, np.linalg.cond), 'cond of columns': (lambda x: L.cond(x, 1), lambda x: np.linalg.cond(x, 1)),
+    'norm': (lambda x: L.matrix_norm(x, ord='nuc'), lambda x: np.linalg.norm(x, 'nuc', (1, 2))),
+    'spectral': (lambda x: L.norm(x, 2, (1, 2), keepdims=True), lambda x: np.linalg.norm(x, 2, (1, 2), keepdims=True)),
+    'lu': (jax.scipy.linalg.lu, linalg.lu), 'expm': (jax.scipy.linalg.expm, linalg.expm),
+    'eigvals': (squares, lambda x: squares(x, np.linalg)),
     'eigvalsh': (L.eigvalsh, lambda x: np.linalg.eigvalsh((x + np.swapaxes(x, -1, -2)) / 2)),
 }
 
@@ -72,6 +88,8 @@ def test_derivatives(f):
 
 def test_oblong_matrices():
     x, b = matrices(5, N), matrices(5, 2)
+    assert_allclose(L.diagonal(matrices(2, 5, N), offset=1), np.diagonal(matrices(2, 5, N), 1, 1, 2), rtol=1e-6)
+    assert_allclose(L.trace(L.matrix_transpose(matrices(2, 5, N))), np.trace(matrices(2, 5, N), 0, 1, 2), rtol=1e-6)
     with config.override(enable_x64=True):
         assert_allclose(L.lstsq(x, b)[0], np.linalg.lstsq(x, b)[0])
         assert_allclose(L.lstsq(x, b)[1], np.linalg.lstsq(x, b)[1])

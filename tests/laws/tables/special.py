@@ -20,6 +20,8 @@ def gamma_density(a, x):
 
 TABLE: Table = {
     'erf': unary(special.erf), 'erfc': unary(special.erfc), 'erf_inv': unary(special.erfinv, -0.8, 0.8),
+    'log_ndtr': unary(special.log_ndtr, -4.0, 3.0), 'ndtri': unary(special.ndtri, 0.1, 0.9),
+    'xlogy': rough(special.xlogy, 0.3, 3.0), 'xlog1py': rough(special.xlog1py, 0.3, 3.0),
     'lgamma': unary(special.gammaln, 0.5, 4.0), 'digamma': unary(special.digamma, 0.5, 4.0),
     'polygamma': [call(lambda m, x: special.polygamma(2, x), number(np.float64(2)), f(M, N, low=0.7, high=4.0)),
                   call(lambda m, x: special.polygamma(1, x), f(1, low=1.0, high=1.0), f(N, low=0.7, high=4.0)).but(orders=0)],

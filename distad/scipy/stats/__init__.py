@@ -1,0 +1,3 @@
+"""Distributions under the names of scipy.stats."""
+
+from distad.scipy.stats import norm as norm
