@@ -7,10 +7,10 @@ operand has is summed there, and a label that one operand has twice (a diagonal)
 from collections.abc import Sequence
 
 import numpy as np
-from opt_einsum import contract_path, parser
 
 from distad.core.lift import as_value
 from distad.core.value import Value, typeof
+from distad.late import Late
 from distad.lax.kind import kindly, named, with_sharding
 from distad.lax.reduction import numbers_along, reduce_sum
 from distad.lax.shape import Sharding
@@ -22,6 +22,9 @@ from distad.ops.compare import eq, select_n
 from distad.ops.shape import transpose
 from distad.types import dtypes
 from distad.types.sharding import NamedSharding
+
+contract_path = Late('opt_einsum').contract_path
+parse_einsum_input = Late('opt_einsum.parser').parse_einsum_input
 
 __all__ = ['einsum', 'einsum_path']
 
@@ -84,7 +87,7 @@ def _parsed(subscripts, operands) -> tuple[list[str], str, list]:
         every = [subscripts, *operands]
         values = every[:len(every) // 2 * 2:2]
         given = [np.shape(x) if i % 2 == 0 and i < 2 * len(values) else list(x) for i, x in enumerate(every)]
-    inputs, output, _ = parser.parse_einsum_input(given, shapes=True)
+    inputs, output, _ = parse_einsum_input(given, shapes=True)
     return inputs.split(','), output, values
 
 

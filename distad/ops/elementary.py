@@ -3,10 +3,10 @@
 from math import log as ln
 
 import numpy as np
-from scipy import special
 
 from distad.core.primitive import Primitive
 from distad.core.value import is_scalar, typeof
+from distad.late import Late
 from distad.ops.arithmetic import add, div, mul, neg, sub
 from distad.ops.compare import eq, select_n
 from distad.ops.convert import convert_element_type
@@ -15,6 +15,7 @@ from distad.ops.powers import rsqrt, square
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 
+special = Late('scipy.special')
 
 def _one(x):
     return scalar(1, x)

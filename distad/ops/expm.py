@@ -7,15 +7,17 @@ adjoint in a direction is the derivative at the transpose of a. Thus one primiti
 """
 
 import numpy as np
-from scipy import linalg
 
 from distad.core.primitive import Primitive, by_labels, signature
 from distad.core.value import Linear, Zero, typeof
+from distad.late import Late
 from distad.ops.basic import add_any
 from distad.ops.broadcast import LATER
 from distad.ops.linalg import check_matrices, safely, turned
 from distad.types.array_type import ArrayType
 from distad.types.inference import Linearity
+
+linalg = Late('scipy.linalg')
 
 
 def _labels(a: ArrayType, *directions: ArrayType):

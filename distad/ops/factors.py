@@ -5,10 +5,10 @@ the choice in which they turn least: eigenvectors and left singular vectors keep
 """
 
 import numpy as np
-from scipy import linalg
 
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
+from distad.late import Late
 from distad.ops.arithmetic import div, mul, sub
 from distad.ops.basic import add_any
 from distad.ops.broadcast import LATER, expand_dims, reduce_sum
@@ -34,6 +34,8 @@ from distad.ops.shape import concatenate, split
 from distad.ops.windows import Windows
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
+
+linalg = Late('scipy.linalg')
 
 INDEX = np.dtype(np.int32)
 

@@ -6,7 +6,10 @@ denominators, and so are their derivatives.
 """
 
 import numpy as np
-from scipy import special
+
+from distad.late import Late
+
+special = Late('scipy.special')
 
 _STEPS = 2000
 _TOLERANCE = 1e-13         # what rounding leaves of the fraction's derivative: below it the last digits never come to rest

@@ -8,10 +8,10 @@ derivative results, 2008), written with products, solves and `weighed`, which ke
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
+from distad.late import Late
 from distad.ops.arithmetic import mul, neg, sub
 from distad.ops.broadcast import LATER, expand_dims, reduce_sum
 from distad.ops.complex import conj, real
@@ -23,6 +23,7 @@ from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE, NONLINEAR, Linearity, infer
 
+solve_triangular = Late('scipy.linalg').solve_triangular
 LINEAR_IN_SECOND = Linearity(groups=((1,),))
 
 

@@ -3,9 +3,9 @@
 from math import pi, sqrt
 
 import numpy as np
-from scipy import special
 
 from distad.core.primitive import NoRule
+from distad.late import Late
 from distad.ops.arithmetic import add, div, mul, neg, sub
 from distad.ops.compare import eq, select_n
 from distad.ops.complex import sign
@@ -14,6 +14,7 @@ from distad.ops.incomplete_gamma import gamma_derivative, gamma_sample_derivativ
 from distad.ops.makers import REAL_FLOAT, elementwise, in_float32, scalar, unary
 from distad.ops.powers import square
 
+special = Late('scipy.special')
 
 def _one(x):
     return scalar(1, x)

@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from distad import log
 from distad.errors import CollectiveTimeoutError, DisagreementError
+from distad.late import Late
 from distad.runtime import exits, launch
 from distad.types.mesh import Mesh
+
+threads_of = Late('threadpoolctl')
 
 _GOODBYE = 1
 _HELLO = 2  # and up: one tag for each communicator that is being made
@@ -305,9 +307,9 @@ def _limit_blas(threads: int) -> None:
     """Limit BLAS to so many threads, unless the user has chosen a number."""
     if any(name in os.environ for name in launch.BLAS_VARIABLES):
         return
-    before = max((pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas'), default=0)
+    before = max((pool['num_threads'] for pool in threads_of.threadpool_info() if pool['user_api'] == 'blas'), default=0)
     os.environ['OPENBLAS_NUM_THREADS'] = str(threads)  # for libraries that are loaded later, such as SciPy's
     if before > threads:
-        threadpool_limits(limits=threads, user_api='blas')
+        threads_of.threadpool_limits(limits=threads, user_api='blas')
         log.logger.info('BLAS uses %d of %d threads, as ranks share the cores of this node (to choose, set '
                         'OPENBLAS_NUM_THREADS)', threads, before)
