@@ -8,11 +8,11 @@ adjoint in a direction is the derivative at the transpose of a. Thus one primiti
 
 import numpy as np
 
+from distad.core.batching import leading
 from distad.core.primitive import Primitive, by_labels, signature
 from distad.core.value import Linear, Zero, typeof
 from distad.late import Late
 from distad.ops.basic import add_any
-from distad.ops.broadcast import LATER
 from distad.ops.linalg import check_matrices, safely, turned
 from distad.types.array_type import ArrayType
 from distad.types.inference import Linearity
@@ -69,5 +69,5 @@ expm = Primitive(
     impl=_impl,
     jvp=_jvp,
     transpose=_transpose,
-    batch=LATER,
+    batch=leading(),
     linearity=Linearity(groups=tuple((i,) for i in range(1, 9))))

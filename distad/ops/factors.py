@@ -6,12 +6,13 @@ the choice in which they turn least: eigenvectors and left singular vectors keep
 
 import numpy as np
 
+from distad.core.batching import leading
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
 from distad.late import Late
 from distad.ops.arithmetic import div, mul, sub
 from distad.ops.basic import add_any
-from distad.ops.broadcast import LATER, expand_dims, reduce_sum
+from distad.ops.broadcast import expand_dims, reduce_sum
 from distad.ops.compare import eq, select_n
 from distad.ops.complex import conj, real
 from distad.ops.gather import gather
@@ -250,7 +251,7 @@ lu_pivots_to_permutation = Primitive(
     impl=lambda pivots, *, out, size: _permutations(pivots, size),
     jvp=(None,),
     transpose=NoRule('it is not linear'),
-    batch=LATER)
+    batch=leading())
 
 
 # ---- eig: eigenvectors of any square matrix, which are complex. Their phases are not determined, so they have no derivative.

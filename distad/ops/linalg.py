@@ -9,15 +9,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from distad.core.batching import leading
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
 from distad.late import Late
 from distad.ops.arithmetic import mul, neg, sub
-from distad.ops.broadcast import LATER, expand_dims, reduce_sum
+from distad.ops.broadcast import expand_dims, reduce_sum
 from distad.ops.complex import conj, real
 from distad.ops.contraction import dot_general
 from distad.ops.convert import convert_element_type
 from distad.ops.makers import FLOAT, check_dtype
+from distad.ops.reshape import reshape
 from distad.ops.shape import transpose
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -57,7 +59,7 @@ def of_square(name: str, impl: Callable, core: int, *, jvp, dtype: Callable = la
     def shape(x: ArrayType):
         check_matrices(name, x, square=True)
         return x.shape[:x.ndim - 2 + core], dtype(x.dtype)
-    return Primitive(name, type=by_labels(labels, shape), labels=labels, jvp=(jvp,), batch=LATER,
+    return Primitive(name, type=by_labels(labels, shape), labels=labels, jvp=(jvp,), batch=leading(),
                      transpose=NoRule('it is not linear'), impl=lambda x, *, out: safely(impl, [out], x)[0])
 
 
@@ -75,7 +77,7 @@ def several(name: str, impl: Callable, outs: Callable, cores: Sequence[int], *, 
         ys = made(x, **params)
         return ys, [Zero(typeof(y).tangent()) for y in ys] if t.__class__ is Zero else jvp(t, ys, x, **params)
 
-    made = Primitive(name, type=rule, labels=labels, jvp=forward, batch=LATER, transpose=NoRule('it is not linear'), multiple=True,
+    made = Primitive(name, type=rule, labels=labels, jvp=forward, batch=leading(), transpose=NoRule('it is not linear'), multiple=True,
                      impl=lambda x, *, out, **params: safely(lambda x: impl(x, **params), out, x))
     return made
 
@@ -165,11 +167,11 @@ weighed = Primitive(
     impl=_weighed_impl,
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, **weights: weighed(ct, **weights),),
-    batch=LATER,
+    batch=leading(),
     linearity=ADDITIVE)
 
 
-# ---- solves: a^-1 b, or a^-T b. Linear in b.
+# ---- solves: a^-1 b, or a^-T b. Linear in b, of which each column is one for itself and may lie anywhere.
 
 def _solve(name: str, impl: Callable) -> Primitive:
     def shape(a: ArrayType, b: ArrayType, **params):
@@ -183,9 +185,24 @@ def _solve(name: str, impl: Callable) -> Primitive:
     def back(ct, a, b, *, transposed: bool, **params):
         return made(a, ct, transposed=not transposed, **params)
 
-    labels = batch_labels(name, (2,), LINEAR_IN_SECOND)
+    def labels(a: ArrayType, b: ArrayType, **params):
+        batch = range(a.ndim - 2)
+        right = [*batch, None, 'columns']
+        return signature(name, [[*batch, None, None], right], [right], linearity=LINEAR_IN_SECOND)
+
+    def batch(axis, values, dims, **params):
+        """Right sides for one matrix are columns: it is factored once."""
+        (a, b), (of_a, of_b) = values, dims
+        if of_a is not None or typeof(b).partitions[-1 if of_b < typeof(b).ndim - 1 else -2]:
+            return made(*(axis.whole(x, d) for x, d in zip(values, dims, strict=True)), **params), 0
+        place = typeof(b).ndim - 2
+        b = axis.move(b, of_b, place)
+        *before, count, columns = shape = typeof(b).shape
+        y = made(a, reshape(b, new_sizes=(*before, count * columns)), **params)
+        return reshape(y, new_sizes=shape), place
+
     made = Primitive(
-        name, type=by_labels(labels, shape), labels=labels, linearity=LINEAR_IN_SECOND, batch=LATER,
+        name, type=by_labels(labels, shape), labels=labels, linearity=LINEAR_IN_SECOND, batch=batch,
         impl=lambda a, b, *, out, **params: safely(lambda a, b: impl(a, b, **params), [out], a, b)[0],
         jvp=(in_matrix, lambda t, y, a, b, **params: made(a, t, **params)),
         transpose=(NoRule(f"{name} is not linear in the matrix"), back))
