@@ -2,6 +2,7 @@
 
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
+from distad.core.collector import collector_waits
 from distad.core.jaxpr import Equation, Jaxpr, chosen, others
 from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
@@ -13,7 +14,8 @@ from distad.transforms.stage import StageTrace
 
 
 def _kernel(place: Place, ins, outs, params):
-    return compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}jit({params['name']})/").run
+    with collector_waits():
+        return compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}jit({params['name']})/").run
 
 
 def _jvp(primals, tangents, *, jaxpr: Jaxpr, name: str):

@@ -11,6 +11,7 @@ from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
 from distad.core.batching import named_axes
+from distad.core.collector import collector_waits
 from distad.core.eager import EAGER, block_of, frozen, mesh_of, read_types
 from distad.core.forbid import forbidden_axes
 from distad.core.jaxpr import Jaxpr, at_path, open_consts
@@ -53,7 +54,8 @@ class Lowered:
     traced: Traced
 
     def compile(self) -> 'Compiled':
-        program = compile_jaxpr(self.traced.closed, self.traced.mesh, f"jit({self.traced.name})/")
+        with collector_waits():
+            program = compile_jaxpr(self.traced.closed, self.traced.mesh, f"jit({self.traced.name})/")
         return Compiled(traced=self.traced, program=program)
 
     def as_text(self) -> str:
@@ -176,7 +178,7 @@ class Jitted:
             out_tree[:] = [made]
             return [as_value(y, f"the result of {self.name}") for y in outs]
 
-        with at_path(''):
+        with at_path(''), collector_waits():
             jaxpr = stage(flat_fun, types, self.name)
         closed, consts = open_consts(jaxpr)
         return Traced(jaxpr=jaxpr, closed=closed, consts=consts, out_tree=out_tree[0], name=self.name, mesh=mesh)

@@ -15,6 +15,8 @@ ArrayLike = Value | np.ndarray | np.generic | bool | int | float | complex
 
 def operands(name: str, *xs) -> list:
     """Values and literals of one dtype and one rank (literals keep rank 0)."""
+    if all(isinstance(x, Value) for x in xs) and len({x.type for x in xs}) == 1:
+        return list(xs)
     return same_rank(promoted(name, *xs), name)
 
 
