@@ -9,6 +9,7 @@ from distad.control.scan import scan as scan
 from distad.lax import linalg as linalg
 from distad.lax.constraint import with_sharding_constraint as with_sharding_constraint
 from distad.lax.contraction import *  # noqa: F403
+from distad.lax.convolution import *  # noqa: F403
 from distad.lax.creation import *  # noqa: F403
 from distad.lax.cumulative import *  # noqa: F403
 from distad.lax.dynamic import *  # noqa: F403
@@ -19,6 +20,7 @@ from distad.lax.reduction import *  # noqa: F403
 from distad.lax.shape import *  # noqa: F403
 from distad.lax.slicing import *  # noqa: F403
 from distad.lax.sorting import *  # noqa: F403
+from distad.lax.windows import *  # noqa: F403
 from distad.ops.stop import stop_gradient as stop_gradient
 from distad.source import bounded
 

@@ -284,21 +284,29 @@ def reduce(operands, init_values, computation: Callable, dimensions: Sequence[in
     Array([5., 5., 5.], dtype=float32)
     """
     x = as_value(operands, 'reduce')
-    scalar = ArrayType((), typeof(x).dtype)
-    jaxpr, consts = stage_closed(lambda x, y: [computation(x, y)], [scalar, scalar])
-    names = [eqn.primitive.name for eqn in jaxpr.equations]
-    if consts or len(names) != 1 or names[0] not in _FOLDS or set(jaxpr.equations[0].ins) != set(jaxpr.ins):
+    dtype = typeof(x).dtype
+    name, found = monoid(computation, dtype)
+    if name is None:
         raise NotImplementedError(f"reduce takes add, mul, max, min, and, or, xor as its computation, got a function that does "
-                                  f"{', '.join(names) or 'nothing'}. Write another one as a loop over slices.")
-    fold, f = _FOLDS[names[0]]
+                                  f"{found}. Write another one as a loop over slices.")
+    fold, f = _FOLDS[name]
     y = f(x, dimensions) if out_sharding is None else f(x, dimensions, out_sharding=out_sharding)
-    start = scalar.dtype.type(init_values) if is_scalar(init_values) else as_value(init_values, 'reduce')
-    if is_scalar(start) and start == _neutral(names[0], scalar.dtype):
+    start = dtype.type(init_values) if is_scalar(init_values) else as_value(init_values, 'reduce')
+    if is_scalar(start) and start == neutral(name, dtype):
         return y
     return kindly(fold, y, start)
 
 
-def _neutral(name: str, dtype: np.dtype):
+def monoid(computation: Callable, dtype: np.dtype) -> tuple[str | None, str]:
+    """Which of add, mul, max, min, and, or, xor a function of two scalars is, if it is one; and what it does, in words."""
+    scalar = ArrayType((), dtype)
+    jaxpr, consts = stage_closed(lambda x, y: [computation(x, y)], [scalar, scalar])
+    names = [eqn.primitive.name for eqn in jaxpr.equations]
+    known = not consts and len(names) == 1 and names[0] in _FOLDS and set(jaxpr.equations[0].ins) == set(jaxpr.ins)
+    return names[0] if known else None, ', '.join(names) or 'nothing'
+
+
+def neutral(name: str, dtype: np.dtype):
     """The value that changes nothing."""
     if name in ('max', 'min'):
         return ops.limit(dtype, -1 if name == 'max' else 1)

@@ -1,0 +1,129 @@
+"""The convolution of two blocks by strided windows and GEMM.
+
+The elements under the windows are copied into a matrix, a part of the images at a time so that it stays in the cache, and each part is
+multiplied by the weights. With one channel in a group (depthwise) there is nothing to sum but the window: a multiplication for each of
+its places.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from distad.ops.strided import Along, spaced, windows_of
+
+Shape = tuple[int, ...]
+# What multiplies windows [n, g, i, p.., k..]; an array for the result; and where its dimensions n, g, o, p.. are.
+Form = tuple[Callable[[np.ndarray], np.ndarray], np.ndarray, Shape]
+
+COLUMNS = 2**22                # bytes of the matrix of windows
+WIDE = 64                      # from so many windows of an image on it is a matrix of its own
+
+
+def kernel(x: Shape, w: Shape, out: Shape, specs: tuple[Shape, Shape, Shape], alongs: Sequence[Along], feature_groups: int,
+           batch_groups: int, work: np.dtype, result: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """A function from blocks of these shapes to their convolution. `specs` say where batch, features and space are in each."""
+    if not (all(x) and all(w) and all(out)):
+        return lambda a, b: np.zeros(out, result)
+    of_x, of_w, of_out = specs
+    groups = feature_groups * batch_groups
+    channels_last = of_x[1] == len(x) - 1
+    # a dimension where the kernel is one element is more batch, unless all are: then the images are matrices as they are
+    moved = [k for k, along in enumerate(alongs) if along.idle] if any(not along.idle for along in alongs) else []
+    kept = [k for k in range(len(alongs)) if k not in moved]
+    extra, counts = (tuple(out[of_out[2 + k]] for k in some) for some in (moved, kept))
+    front = (*(2 + k for k in moved), 0, 1, *(2 + k for k in kept))
+    back = tuple(int(np.argsort(front)[d]) for d in np.argsort(of_out))
+    alongs = [alongs[k] for k in kept]
+
+    def run(a, b):
+        a = a.transpose(of_x).transpose(front).astype(work, copy=False)
+        b = b.transpose(of_w).astype(work, copy=False)
+        b = b.reshape(groups, -1, b.shape[1], *(b.shape[2 + k] for k in kept))
+        n, c, *space = a.shape[len(moved):]
+        if batch_groups > 1:                    # [.., (g n), c, s..] -> [(.. n), g, c, s..]
+            a = a.reshape(-1, groups, n // groups, c, *space).swapaxes(1, 2).reshape(-1, groups, c, *space)
+        else:
+            a = a.reshape(-1, groups, c // groups, *space)
+        y = convolve(a, b, alongs, counts, channels_last)
+        return y.reshape(*extra, -1, y.shape[1] * y.shape[2], *counts).transpose(back).astype(result, copy=False)
+
+    return run
+
+
+def convolve(x: np.ndarray, w: np.ndarray, alongs: Sequence[Along], counts: Shape, channels_last: bool) -> np.ndarray:
+    """[n, g, i, s..] with [g, o, i, k..]: [n, g, o, p..], a view of whatever is laid out best."""
+    windows = windows_of(spaced(x, alongs, counts, 0), alongs, counts)
+    if windows.shape[2] == 1 and windows.shape[1] > 1:
+        return _depthwise(windows, w)
+    form = _last if channels_last else _per_image if math.prod(counts) >= WIDE else _merged
+    multiply, out, places = form(w, len(x), counts)
+    of_image = windows[:1].size * windows.itemsize
+    for images, rows in _parts(len(x), counts, of_image):
+        part = multiply(windows[images, :, :, rows] if counts else windows[images])
+        at = [slice(None)] * out.ndim
+        for d, some in zip((places[0], *places[3:4]), (images, rows), strict=False):
+            at[d] = some
+        out[tuple(at)] = part
+    return out.transpose(places)
+
+
+def _parts(n: int, counts: Shape, size: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of images, and where one image is too large of its first dimension, whose windows fit in COLUMNS bytes."""
+    several = max(1, COLUMNS // size)
+    rows = counts[0] if counts else 1
+    few = max(1, min(rows, rows * COLUMNS // size))
+    for a, b in product(range(0, n, several), range(0, rows, few)):
+        yield slice(a, a + several), slice(b, b + few)
+
+
+def _last(w: np.ndarray, n: int, counts: Shape) -> Form:
+    """Rows are windows: [g, (n p), (k i)] times [g, (k i), o]. The result lies as [n, p, g, o]."""
+    g, o, i = w.shape[:3]
+    r = len(counts)
+    weights = np.ascontiguousarray(w.transpose(0, *range(3, 3 + r), 2, 1)).reshape(g, -1, o)
+
+    def multiply(windows):
+        n, _, _, *p = windows.shape[:3 + r]
+        rows = windows.transpose(1, 0, *range(3, 3 + 2 * r), 2).reshape(g, -1, weights.shape[1])
+        return np.matmul(rows, weights).reshape(g, n, *p, o).transpose(*range(1, 2 + r), 0, 2 + r)
+
+    return multiply, np.empty((n, *counts, g, o), w.dtype), (0, 1 + r, 2 + r, *range(1, 1 + r))
+
+
+def _per_image(w: np.ndarray, n: int, counts: Shape) -> Form:
+    """Columns are windows: for each image [g, o, (i k)] times [n, g, (i k), p]. The result lies as [n, g, o, p]."""
+    g, o, _ = w.shape[:3]
+    r = len(counts)
+    weights = w.reshape(g, o, -1)
+
+    def multiply(windows):
+        n, _, _, *p = windows.shape[:3 + r]
+        columns = windows.transpose(0, 1, 2, *range(3 + r, 3 + 2 * r), *range(3, 3 + r)).reshape(n, g, weights.shape[2], -1)
+        return np.matmul(weights, columns).reshape(n, g, o, *p)
+
+    return multiply, np.empty((n, g, o, *counts), w.dtype), tuple(range(3 + r))
+
+
+def _merged(w: np.ndarray, n: int, counts: Shape) -> Form:
+    """Columns are windows of all images: [g, o, (i k)] times [g, (i k), (n p)]. The result lies as [g, o, n, p]."""
+    g, o, _ = w.shape[:3]
+    r = len(counts)
+    weights = w.reshape(g, o, -1)
+
+    def multiply(windows):
+        n, _, _, *p = windows.shape[:3 + r]
+        columns = windows.transpose(1, 2, *range(3 + r, 3 + 2 * r), 0, *range(3, 3 + r)).reshape(g, weights.shape[2], -1)
+        return np.matmul(weights, columns).reshape(g, o, n, *p)
+
+    return multiply, np.empty((g, o, n, *counts), w.dtype), (2, 0, 1, *range(3, 3 + r))
+
+
+def _depthwise(windows: np.ndarray, w: np.ndarray) -> np.ndarray:
+    y = None
+    for at in np.ndindex(w.shape[3:]):
+        weight = w[(slice(None), slice(None), 0, *at)]
+        term = windows[(..., *at)] * weight.reshape(*weight.shape, *(1,) * len(at))
+        y = term if y is None else np.add(y, term, out=y)
+    return y
