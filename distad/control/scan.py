@@ -15,6 +15,7 @@ from distad.ops.arithmetic import add
 from distad.ops.cast import cast
 from distad.ops.compare import lt
 from distad.ops.convert import convert_element_type
+from distad.ops.makers import scalar
 from distad.transforms.stage import stage
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -75,7 +76,7 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
     lower, upper = _known(lower), _known(upper)
     if isinstance(lower, Value) or isinstance(upper, Value):
         start, stop = _alike(as_value(lower, 'fori_loop'), as_value(upper, 'fori_loop'))
-        return while_loop(lambda c: lt(c[0], c[1]), lambda c: (add(c[0], typeof(c[0]).dtype.type(1)), c[1], body_fun(c[0], c[2])),
+        return while_loop(lambda c: lt(c[0], c[1]), lambda c: (add(c[0], scalar(1, c[0])), c[1], body_fun(c[0], c[2])),
                           (start, stop, init_val))[2]
     start, stop = int(lower), int(upper)
     (_, out), _ = scan(lambda c, _: ((c[0] + 1, body_fun(*c)), None), (start, init_val), None, length=max(stop - start, 0))
@@ -93,7 +94,7 @@ def _alike(start: Value, stop: Value) -> tuple[Value, Value]:
     """Both bounds in one dtype, and varying where one of them varies."""
     mesh, varying = (start if stop.type.mesh.empty else stop).type.mesh, start.type.varying | stop.type.varying
     dtype = dtypes.promote((start.dtype, start.weak_type), (stop.dtype, stop.weak_type))[0]
-    start, stop = (convert_element_type(x, new_dtype=dtype, weak_type=False) for x in (start, stop))
+    start, stop = (convert_element_type(x, new_dtype=dtype, weak_type=x.weak_type) for x in (start, stop))
     return tuple(cast(x, x.type.update(mesh=mesh, varying=varying)) for x in (start, stop))
 
 

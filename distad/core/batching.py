@@ -53,7 +53,7 @@ def left_of(dim: int, gone: Dims) -> int:
 # ---- makers
 
 def _vectorized(primitive) -> Callable:
-    def rule(axis, values, dims, **params):
+    def rule(axis, values, dims, /, **params):
         values, dim = axis.aligned(values, dims)
         out = primitive(*values, **params)
         return out, [dim] * len(out) if primitive.multiple else dim
@@ -61,13 +61,13 @@ def _vectorized(primitive) -> Callable:
 
 
 def _each(primitive) -> Callable:
-    def rule(axis, values, dims, **params):
+    def rule(axis, values, dims, /, **params):
         return primitive(*values, **params), list(dims)
     return rule
 
 
 def _broadcasting(primitive) -> Callable:
-    def rule(axis, values, dims, **params):
+    def rule(axis, values, dims, /, **params):
         seen = {(typeof(x).shape, d) for x, d in zip(values, dims, strict=True) if d is not None or typeof(x).ndim}
         if len(seen) == 1:
             return primitive(*values, **params), seen.pop()[1]
@@ -84,7 +84,7 @@ BROADCASTING = Maker(_broadcasting)
 def shifting(*names: str, gone: str = '') -> Maker:
     """The rule of an op whose parameters `names` hold dimensions of its operands; `gone` names those that the result has not."""
     def make(primitive) -> Callable:
-        def rule(axis, values, dims, **params):
+        def rule(axis, values, dims, /, **params):
             values, dim = axis.aligned(values, dims)
             params = {**params, **{name: behind(params[name], dim) for name in names}}
             out = primitive(*values, **params)
@@ -97,7 +97,7 @@ def shifting(*names: str, gone: str = '') -> Maker:
 def leading(*names: str) -> Maker:
     """The rule of an op that takes any leading dimensions; its parameters `names` hold dimensions counted from the front."""
     def make(primitive) -> Callable:
-        def rule(axis, values, dims, **params):
+        def rule(axis, values, dims, /, **params):
             values = [axis.whole(x, d) for x, d in zip(values, dims, strict=True)]
             out = primitive(*values, **{**params, **{name: behind(params[name], 0) for name in names}})
             return out, [0] * len(out) if primitive.multiple else 0
@@ -108,7 +108,7 @@ def leading(*names: str) -> Maker:
 def alike(*names: str) -> Maker:
     """The rule of an op on any number of values that are treated alike: those without batch go along with a dimension of size 1."""
     def make(primitive) -> Callable:
-        def rule(axis, values, dims, **params):
+        def rule(axis, values, dims, /, **params):
             values = [axis.front(x, d) for x, d in zip(values, dims, strict=True)]
             outs = primitive(*values, **{**params, **{name: behind(params[name], 0) for name in names}})
             return [axis.single(y) if d is None else y for y, d in zip(outs, dims, strict=True)], [

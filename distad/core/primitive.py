@@ -69,7 +69,8 @@ class Primitive:
     """One operation of the language. Calling it binds it to the current trace."""
 
     __slots__ = ('name', 'type', 'impl', 'kernel', 'jvp', 'transpose', 'batch', 'split', 'linearity', 'multiple',
-                 'labels', 'show', 'prune', 'effect', 'messages', 'separate', 'fleeting', '_types')
+                 'labels', 'show', 'prune', 'effect', 'messages', 'separate', 'fleeting', 'always_batched',
+                 '_types')
 
     def __init__(self, name: str, *, type: Callable, impl: Callable | None = None, kernel: Callable | None = None,
                  jvp, transpose, batch, split: Callable | None = None, linearity: Linearity = NONLINEAR,
@@ -85,6 +86,7 @@ class Primitive:
         self.show, self.prune, self.effect, self.messages, self.separate = show, prune, effect, messages, separate
         # Parameters that hold programs or functions are made anew by most calls, so little is remembered of these.
         self.fleeting = fleeting or split is not None
+        self.always_batched = False           # whether the batch rule is asked even if no operand has a batch
         self._types: dict = {}
         for field in ('jvp', 'transpose', 'batch'):
             if getattr(self, field) is None:

@@ -56,6 +56,10 @@ class Linear:
     def __init__(self, type: ArrayType):
         self.type = type
 
+    @property
+    def aval(self) -> ArrayType:
+        return self.type
+
 
 def typeof(x) -> ArrayType:
     """The type of a value: of an array or tracer its own, of a NumPy array or Python number one without a mesh."""

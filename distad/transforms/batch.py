@@ -142,7 +142,7 @@ class BatchTrace(Trace):
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
         values, dims = zip(*map(self.parts, args), strict=True) if args else ((), ())
         with use_trace(self.inner):
-            if all(d is None for d in dims) and not mentions(primitive, params, self.axis.name):
+            if all(d is None for d in dims) and not primitive.always_batched and not mentions(primitive, params, self.axis.name):
                 outs = self.inner.process(primitive, values, params)
                 return outs if not self.axis.axes else [self.wrap(y, None) for y in outs]
             rule = primitive.batch
