@@ -7,20 +7,20 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 `import distad` starts no MPI; the first mesh or device does.
 """
 
-from distad import extend, interpreters, lax, nn, numpy, ops, random, scipy, sharding, tree
+from distad import checkpoint, extend, interpreters, lax, nn, numpy, ops, random, scipy, sharding, tree
 from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.config import config
 from distad.control.custom import custom_jvp, custom_vjp
 from distad.control.jit import jit
 from distad.control.naming import named_call
-from distad.control.remat import checkpoint
 from distad.control.remat import checkpoint as remat
 from distad.control.shard_map import shard_map
 from distad.control.smap import smap
 from distad.core.jaxpr import scope as named_scope
 from distad.core.value import Array, typeof
 from distad.errors import (
+    CheckpointError,
     DisagreementError,
     DuplicateSpecError,
     IndivisibleError,

@@ -1,6 +1,7 @@
 """Every class of error that distad raises by name, in one tree.
 
     DistadError
+    |-- CheckpointError              a checkpoint that cannot be written or read        (also an OSError)
     |-- ShardingTypeError            the types of the operands do not fit together
     |   `-- VaryingPredicateError    a collective stands under a branch that ranks may take differently
     |-- DuplicateSpecError           one mesh axis on two array dimensions
@@ -28,6 +29,10 @@ from __future__ import annotations
 
 class DistadError(Exception):
     """The root of the tree: what distad says by name."""
+
+
+class CheckpointError(DistadError, OSError):
+    """A checkpoint that a rank cannot write, that is not there, or whose files are not what they were."""
 
 
 class ShardingTypeError(DistadError):

@@ -14,7 +14,8 @@ import os
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -268,6 +269,79 @@ def _meet(ranks: tuple[int, ...], tag: int) -> None:
 
 def _listed(ranks: Iterable[int]) -> str:
     return ', '.join(map(str, ranks))
+
+
+# ---- beside the program
+
+@functools.cache
+def aside() -> Any:
+    """A communicator of all ranks for a thread beside the program, which the program's collectives do not meet.
+
+    The first call is a collective over all ranks, in the program's own order. None if there is one rank.
+    """
+    here = _world()
+    if here.size == 1:
+        return None
+    comm, request = here.comm.Idup()
+    wait(request.Test, lambda: 'making a communicator of all ranks', watchers=here.watchers)
+    return comm
+
+
+def agree_aside(comm: Any, data: bytes) -> list[bytes]:
+    """Every rank's bytes, on all of them, for a thread: who watches the program while it waits does not watch this."""
+    if comm is None:
+        return [data]
+    sent, sizes = np.frombuffer(data, np.uint8), np.empty(comm.size, np.int64)
+    wait(comm.Iallgather(np.array([sent.size]), sizes).Test, lambda: 'an agreement of all ranks beside the program')
+    into = np.empty(int(sizes.sum()), np.uint8)
+    wait(comm.Iallgatherv(sent, [into, sizes.tolist()]).Test, lambda: 'an agreement of all ranks beside the program')
+    ends = np.cumsum(sizes).tolist()
+    return [into[end - size:end].tobytes() for end, size in zip(ends, sizes.tolist())]
+
+
+# ---- files
+
+@contextmanager
+def file(path: str, mode: str) -> Iterator[Any]:
+    """A file opened through MPI-IO to 'create', 'write' or 'read' it, by this rank alone.
+
+    Ranks that write to one file each open it: then none waits for another, and what fails on one, which is raised as OSError,
+    leaves the others free to hear of it. (A collective write may hang on the ranks where it does not fail.)
+    """
+    MPI = _world().MPI
+    flags = {'create': MPI.MODE_CREATE | MPI.MODE_EXCL | MPI.MODE_WRONLY, 'write': MPI.MODE_WRONLY, 'read': MPI.MODE_RDONLY}
+    # Data sieving would also write back what lies between the pieces of this rank: what others are writing.
+    info = MPI.Info.Create({'romio_ds_write': 'disable'})
+    try:
+        handle = MPI.File.Open(MPI.COMM_SELF, path, flags[mode], info)
+        try:
+            yield handle
+        finally:
+            handle.Close()
+    except MPI.Exception as error:
+        raise OSError(f'{path}: {error.Get_error_string().splitlines()[-1].rpartition(": ")[2]}') from error
+    finally:
+        info.Free()
+
+
+@contextmanager
+def view(handle: Any, offset: int, shape: Sequence[int], index: Sequence[slice]) -> Iterator[None]:
+    """Let positions in a file count the bytes of a part of the array of bytes [...] that starts at `offset`."""
+    MPI = _world().MPI
+    part = MPI.BYTE.Create_subarray(shape, [s.stop - s.start for s in index], [s.start for s in index])
+    part.Commit()
+    handle.Set_view(offset, MPI.BYTE, part)
+    try:
+        yield
+    finally:
+        part.Free()
+
+
+def moved(transfer: Callable[[int, np.ndarray, Any], None], data: np.ndarray) -> int:
+    """Read or write bytes from the start of the view; the number that were there or found room."""
+    status = _world().MPI.Status()
+    transfer(0, data, status)
+    return status.Get_count(_world().MPI.BYTE)
 
 
 # ---- starting
