@@ -17,7 +17,7 @@ from distad.core.trace import use_trace
 from distad.core.value import Zero, typeof
 from distad.ops.basic import instantiated
 from distad.ops.cast import cast
-from distad.ops.compare import and_, ne, select_n
+from distad.ops.compare import and_, gt, select_n
 from distad.ops.convert import convert_element_type
 from distad.ops.reduction import reduce_max
 from distad.transforms.batch import AxisData, batch_jaxpr
@@ -151,7 +151,7 @@ def _until_all_done(axis: AxisData, cond_consts: list, body_consts: list, carry:
 
     def going_on(running, *carry):
         number = convert_element_type(running, new_dtype=np.dtype(np.int32), weak_type=False)
-        return [ne(axis.settled(reduce_max(number, axes=(0,))), np.int32(0))]
+        return [gt(axis.settled(reduce_max(number, axes=(0,))), np.int32(0))]
 
     def advance(*args):
         consts, (running, *old) = args[:n + m], args[n + m:]

@@ -60,6 +60,15 @@ def _vectorized(primitive) -> Callable:
     return rule
 
 
+def _before_last(primitive) -> Callable:
+    def rule(axis, values, dims, **params):
+        (x,), (d,) = values, dims
+        if d == typeof(x).ndim - 1:
+            x, d = axis.move(x, d, 0), 0
+        return primitive(x, **params), d
+    return rule
+
+
 def _each(primitive) -> Callable:
     def rule(axis, values, dims, /, **params):
         return primitive(*values, **params), list(dims)
@@ -77,6 +86,7 @@ def _broadcasting(primitive) -> Callable:
 
 
 VECTORIZED = Maker(_vectorized)
+BEFORE_LAST = Maker(_before_last)           # of an op on one operand that does something to its last dimension
 EACH = Maker(_each)                         # several operands and as many results, none of which meets another
 BROADCASTING = Maker(_broadcasting)
 

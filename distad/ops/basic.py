@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from distad.core.batching import BROADCASTING
+from distad.core.batching import VECTORIZED
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels
 from distad.core.value import Zero
 from distad.ops.makers import NUMBER, broadcast_shape, check_dtype, elementwise_labels
@@ -57,5 +57,5 @@ add_any = Primitive(
     impl=lambda x, y, *, out: np.add(x, y),
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, y: ct, lambda ct, x, y: ct),
-    batch=BROADCASTING,
+    batch=VECTORIZED,
     linearity=ADDITIVE)

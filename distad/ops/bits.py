@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from distad.core.batching import VECTORIZED
+from distad.core.batching import BEFORE_LAST
 from distad.core.primitive import NoRule, Primitive, finish, signature
 from distad.ops.makers import INTEGER, constant, ufunc
 from distad.types import dtypes
@@ -111,4 +111,4 @@ bitcast_convert_type = Primitive(
     impl=_bitcast_impl,
     jvp=(None,),
     transpose=NoRule('it is not linear'),
-    batch=VECTORIZED)
+    batch=BEFORE_LAST)

@@ -7,15 +7,13 @@ split dimension, which leaves an unreduced value. That is where gradients become
 import numpy as np
 
 from distad.core.batching import shifting
-from distad.core.primitive import BY_LINEARITY, NoRule, Primitive, by_labels, finish, signature
+from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, finish, signature
 from distad.core.value import typeof
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE, STRUCTURAL, infer
 from distad.types.sharding import NamedSharding
 
 Dims = tuple[int, ...]
-
-LATER = NoRule('vmap is not built yet')
 
 
 # ---- broadcast_in_dim: new dimensions, and dimensions of size 1 that grow. Its adjoint is reduce_sum.

@@ -48,12 +48,15 @@ def window_labels(x: ArrayType, operand: list, index: list, windows: Windows) ->
     return [next(kept) if d in windows.offset_dims else next(batch) for d in range(total)]
 
 
-def windowed(kinds: str) -> Maker:
-    """The batching rule of an op on windows. `kinds` says of each operand what it is: a table (x), indices (i) or updates (u)."""
+def windowed(kinds: str, one_table: bool = False) -> Maker:
+    """The batching rule of an op on windows. `kinds` says of each operand what it is: a table (x), indices (i) or updates (u).
+
+    `one_table`: elements may share a table, as those do that only read from it.
+    """
     def make(primitive: Primitive) -> Callable:
         def rule(axis, values, dims, *, windows: Windows, slice_sizes: Dims, **params):
             batched = {kind for kind, d in zip(kinds, dims, strict=True) if d is not None}
-            table = 'x' in batched or kinds != 'xi'                    # a table that is written to becomes one for each element
+            table = 'x' in batched or not one_table
             windows, sizes = windows.batched(slice_sizes, axis.size, table, 'i' in batched)
             moved = {'x': table, 'i': 'i' in batched, 'u': True}
             values = [axis.whole(x, d) if moved[kind] else x for kind, x, d in zip(kinds, values, dims, strict=True)]
@@ -81,7 +84,8 @@ def gather_shape(x: ArrayType, indices: ArrayType, *, windows: Windows, slice_si
 def _check(x: ArrayType, indices: ArrayType, windows: Windows, sizes: Dims) -> None:
     if indices.dtype.kind not in 'iu' or not indices.ndim or indices.shape[-1] != len(windows.start_index_map):
         raise TypeError(f"gather and scatter take integer indices [..., {len(windows.start_index_map)}], got {indices}")
-    if len(sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(sizes, x.shape, strict=True)):
+    if len(sizes) != x.ndim or any(not 0 <= s <= n for d, (s, n) in enumerate(zip(sizes, x.shape, strict=True))
+                                   if d not in windows.operand_batching_dims):
         raise TypeError(f"gather: windows of sizes {sizes} do not fit in {x}")
     if any(sizes[d] != 1 for d in (*windows.collapsed_slice_dims, *windows.operand_batching_dims)):
         raise TypeError(f"gather: windows must have size 1 in the dimensions that go, {windows.collapsed_slice_dims}, got {sizes}")
@@ -131,7 +135,7 @@ gather = Primitive(
     kernel=_gather_kernel,
     jvp=_gather_jvp,
     transpose=(_gather_transpose, None),
-    batch=windowed('xi'),
+    batch=windowed('xi', one_table=True),
     linearity=LINEAR_IN_FIRST)
 
 

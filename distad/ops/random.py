@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from distad.core.batching import BROADCASTING, VECTORIZED
+from distad.core.batching import BEFORE_LAST, BROADCASTING, VECTORIZED
 from distad.core.primitive import NoRule, Primitive, finish, signature
 from distad.errors import ShardingTypeError
 from distad.ops.broadcast import Dims
@@ -169,7 +169,7 @@ random_wrap = Primitive(
     impl=_wrap_impl,
     jvp=(None,),
     transpose=_NOT_LINEAR,
-    batch=VECTORIZED,
+    batch=BEFORE_LAST,
     show=_show_impl)
 
 

@@ -11,11 +11,15 @@ import numpy as np
 
 from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
-from distad.ops.broadcast import LATER
-from distad.ops.sorting import check_sort, numbers_like
+from distad.ops.basic import zeros_of
+from distad.ops.broadcast import expand_dims
+from distad.ops.gather import scatter
+from distad.ops.reshard import reshard
+from distad.ops.sorting import check_sort, numbers_like, picked, sort
+from distad.ops.windows import Windows
 from distad.runtime import mpi
 from distad.runtime import sample_sort as runtime
-from distad.types.array_type import ArrayType
+from distad.types.array_type import ArrayType, Partitions
 from distad.types.inference import LINEAR_IN_FIRST, infer
 
 
@@ -27,6 +31,23 @@ def _group(place: Place, t: ArrayType) -> mpi.Group | None:
 def _sent(kinds: tuple[str, ...], t: ArrayType) -> list[tuple[str, tuple[str, ...]]]:
     several = t.size and t.partitions[0] and t.mesh.axis_size(t.partitions[0]) > 1
     return [(kind, t.partitions[0]) for kind in kinds] if several else []
+
+
+# ---- batches: rows [batch, n] in which each has an order of its own
+
+def _by_rows(axis, f: Callable, values, dims) -> list:
+    """`f` on whole rows. Ranks that each have a part of all rows come to have some rows, and back, by an all-to-all; where the rows
+    are too few to share, they are gathered."""
+    values = [axis.whole(x, d) for x, d in zip(values, dims, strict=True)]
+    t = typeof(values[0])
+    over, axes = t.partitions
+    shared = (*over, *axes) if not t.shape[0] % max(t.mesh.axis_size((*over, *axes)), 1) else over
+    return _placed(f(*_placed(values, (shared, ()))), t.partitions)
+
+
+def _placed(values, partitions: Partitions) -> list:
+    types = [typeof(x).update(partitions=partitions) for x in values]
+    return list(values) if types[0] == typeof(values[0]) else reshard(*values, to=tuple(types))
 
 
 # ---- sample_sort
@@ -60,6 +81,11 @@ def _sort_jvp(primals, tangents, *, num_keys: int):
                   for t, y in zip(tangents, outs, strict=True)]
 
 
+def _sort_batch(axis, values, dims, *, num_keys: int):
+    outs = _by_rows(axis, lambda *xs: sort(*xs, dimension=1, is_stable=True, num_keys=num_keys), values, dims)
+    return outs, [0] * len(outs)
+
+
 sample_sort = Primitive(
     'sample_sort',
     type=_sort_type,
@@ -67,7 +93,7 @@ sample_sort = Primitive(
     kernel=_sort_kernel,
     jvp=_sort_jvp,
     transpose=NoRule('it is not linear'),
-    batch=LATER,
+    batch=_sort_batch,
     multiple=True,
     separate=True,
     messages=lambda ins, outs, params: _sent(runtime.SORT_MESSAGES, outs[0]))
@@ -99,6 +125,17 @@ def _put_here(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return y
 
 
+def _permute_batch(axis, values, dims, *, back: bool):
+    def moved(x, numbers) -> list:
+        if not back:
+            return [picked(x, numbers, 1)]
+        windows = Windows(offset_dims=(), collapsed_slice_dims=(1,), start_index_map=(1,), operand_batching_dims=(0,),
+                          start_indices_batching_dims=(0,))
+        return [scatter(zeros_of(typeof(x)), expand_dims(numbers, (2,)), x, windows=windows, slice_sizes=(1, 1), mode='clip')]
+    y, = _by_rows(axis, moved, values, dims)
+    return y, 0
+
+
 permute = Primitive(
     'permute',
     type=by_labels(_permute_labels, _permute_shape),
@@ -106,6 +143,6 @@ permute = Primitive(
     kernel=_permute_kernel,
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, numbers, *, back: permute(ct, numbers, back=not back), None),
-    batch=LATER,
+    batch=_permute_batch,
     linearity=LINEAR_IN_FIRST,
     messages=lambda ins, outs, params: _sent(runtime.PUT_MESSAGES if params['back'] else runtime.TAKE_MESSAGES, outs[0]))

@@ -11,7 +11,7 @@ from distad.core.batching import inserted
 from distad.core.primitive import BY_LINEARITY, Primitive, by_labels, signature
 from distad.core.value import Linear, typeof
 from distad.ops.arithmetic import sub
-from distad.ops.basic import zero_scalar
+from distad.ops.basic import zero_scalar, zeros
 from distad.ops.broadcast import Dims, reduce_sum
 from distad.ops.compare import select_n
 from distad.types.array_type import ArrayType
@@ -159,13 +159,13 @@ def _pad_batch(axis, values, dims, *, padding_config: PaddingConfig):
     (x, value), (d, of_value) = values, dims
     if of_value is None:
         return pad(x, value, padding_config=inserted(padding_config, d, (0, 0, 0))), d
-    # Each element has a padding of its own: pad with zeros, then choose by where the elements are.
-    x, rank = axis.whole(x, d), typeof(x).ndim - (d is not None)
-    padded = pad(x, zero_scalar(typeof(x)), padding_config=inserted(padding_config, 0, (0, 0, 0)))
-    inside = np.zeros(typeof(padded).shape[1:], bool)
-    inside[tuple(slice(max(low, 0), size - max(high, 0), inner + 1)
-                 for size, (low, high, inner) in zip(inside.shape, padding_config, strict=True))] = True
-    return axis.bind(select_n, inside[None], axis.beside(value, of_value, rank), padded), 0
+    # Each element has a padding of its own: pad with zeros, then choose by what is padding.
+    x = axis.whole(x, d)
+    t = typeof(x)
+    padded = pad(x, zero_scalar(t), padding_config=inserted(padding_config, 0, (0, 0, 0)))
+    inside = zeros(type=axis.hidden(t, 0).update(dtype=np.bool_, unreduced=(), kind='sum', weak_type=False))
+    padding = axis.front(pad(inside, np.True_, padding_config=padding_config), None)
+    return axis.bind(select_n, padding, padded, axis.beside(value, of_value, t.ndim - 1)), 0
 
 
 pad = Primitive(

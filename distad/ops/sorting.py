@@ -12,7 +12,7 @@ import numpy as np
 from distad.core.batching import shifting
 from distad.core.primitive import NoRule, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
-from distad.ops.broadcast import LATER, expand_dims
+from distad.ops.broadcast import expand_dims
 from distad.ops.cast import cast
 from distad.ops.gather import gather
 from distad.ops.makers import ANY, REAL, accepted, check_dtype
@@ -137,21 +137,40 @@ top_k = Primitive(
 # ---- searchsorted: how many elements of a sorted array lie before each value
 
 def _search_labels(a: ArrayType, v: ArrayType, *, side: str):
-    return signature('searchsorted', [['sorted'], range(v.ndim)], [range(v.ndim)], reducer='sum')
+    return signature('searchsorted', [[*range(a.ndim - 1), 'sorted'], range(v.ndim)], [range(v.ndim)], reducer='sum')
 
 
 def _search_shape(a: ArrayType, v: ArrayType, *, side: str):
     check_dtype('searchsorted', ANY, a, v)
-    if a.ndim != 1 or side not in ('left', 'right'):
-        raise ValueError(f"searchsorted takes a sorted array of one dimension and a side, left or right, got {a} and {side!r}")
+    if not a.ndim or v.shape[:a.ndim - 1] != a.shape[:-1] or side not in ('left', 'right'):
+        raise ValueError(f"searchsorted takes sorted arrays [..., n], values [..., *] of the same leading dimensions, and a side, left or "
+                         f"right, got {a}, {v} and {side!r}")
     return v.shape, INDEX
+
+
+def _search_impl(a, v, *, out, side):
+    a, v = comparable(a), comparable(v)
+    if a.ndim == 1:
+        return np.asarray(np.searchsorted(a, v, side), INDEX)
+    y = np.empty(v.shape, INDEX)
+    for i in np.ndindex(a.shape[:-1]):
+        y[i] = np.searchsorted(a[i], v[i], side)
+    return y
+
+
+def _search_batch(axis, values, dims, **params):
+    """Values looked for in one array stay where they are; arrays of a batch are leading dimensions of both."""
+    (a, v), (of_a, of_v) = values, dims
+    if of_a is None and typeof(a).ndim == 1:
+        return searchsorted(a, v, **params), of_v
+    return searchsorted(axis.whole(a, of_a), axis.whole(v, of_v), **params), 0
 
 
 searchsorted = Primitive(
     'searchsorted',
     type=by_labels(_search_labels, _search_shape),
     labels=_search_labels,
-    impl=lambda a, v, *, out, side: np.asarray(np.searchsorted(comparable(a), comparable(v), side), INDEX),
+    impl=_search_impl,
     jvp=(None, None),
     transpose=NoRule('it is not linear'),
-    batch=LATER)
+    batch=_search_batch)
