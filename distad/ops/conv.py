@@ -130,14 +130,15 @@ def _regrouped(x, source: int, target: int, groups: int):
 
 def _transpose_x(ct, x, w, *, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count,
                  batch_group_count, preferred_element_type):
-    """The kernel turned round and moved over the cotangent; or the cotangent over the kernel, where that is the larger of the two."""
+    """The kernel turned round and moved over the cotangent; or the cotangent over the kernel, where that is the larger of the two, or
+    where the batch comes in groups, which then are groups of features."""
     of_x, of_w, of_out = dimension_numbers
     groups = max(feature_group_count, batch_group_count)
     ct, w = widened(ct, w)
     turned = (of_w[1], of_w[0], *of_w[2:])
-    if groups == 1 and 0 < _space(ct, of_out) < _space(w, of_w):
-        a, of_a, dilation_a, b, of_b, dilation_b = w, turned, rhs_dilation, ct, of_out, window_strides
-        of_y = (of_x[1], of_x[0], *of_x[2:])
+    if batch_group_count > 1 or groups == 1 and 0 < _space(ct, of_out) < _space(w, of_w):
+        a, of_a, dilation_a = w, turned, rhs_dilation
+        b, of_b, dilation_b, of_y = _regrouped(ct, of_out[1], of_out[0], groups), of_out, window_strides, (of_x[1], of_x[0], *of_x[2:])
     else:
         a, of_a, dilation_a = ct, of_out, window_strides
         b, of_b, dilation_b, of_y = _regrouped(w, of_w[0], of_w[1], groups), turned, rhs_dilation, of_x
@@ -147,11 +148,10 @@ def _transpose_x(ct, x, w, *, window_strides, padding, lhs_dilation, rhs_dilatio
         reach = dilated(typeof(b).shape[db], sb)
         before = reach - 1 - low
         around.append((before, dilated(x.type.shape[dx], ld) + reach - 1 - dilated(typeof(a).shape[da], sa) - before))
-    y = conv_general_dilated(a, rev(b, dimensions=tuple(sorted(of_b[2:]))), window_strides=lhs_dilation, padding=tuple(around),
-                             lhs_dilation=dilation_a, rhs_dilation=dilation_b,
-                             dimension_numbers=ConvDimensionNumbers(of_a, of_b, of_y), feature_group_count=groups, batch_group_count=1,
-                             preferred_element_type=x.type.dtype)
-    return _regrouped(y, of_x[1], of_x[0], batch_group_count)
+    return conv_general_dilated(a, rev(b, dimensions=tuple(sorted(of_b[2:]))), window_strides=lhs_dilation, padding=tuple(around),
+                                lhs_dilation=dilation_a, rhs_dilation=dilation_b,
+                                dimension_numbers=ConvDimensionNumbers(of_a, of_b, of_y), feature_group_count=groups,
+                                batch_group_count=1, preferred_element_type=x.type.dtype)
 
 
 def _space(x, spec: Dims) -> int:

@@ -30,7 +30,7 @@ GROUPS = ('boundary', 'pcast', 'collective', 'unreduced_kind', 'binary', 'select
 
 # What belongs to groups of operations that are not built yet, by the text of the program.
 LATER = re.compile(
-    r'lax\.(conv|reduce_precision|rng)|custom_vmap|policy|linear_transpose|hijax'
+    r'lax\.rng|custom_vmap|policy|linear_transpose|hijax'
     r'|checkpoint_policies|jax\.ref|symbolic|debug|callback')
 
 # Where distad takes what JAX refuses, each with why it may: the value and its gradient are the only ones there can be.
