@@ -23,6 +23,7 @@ from distad.numpy.reductions import *  # noqa: F403
 from distad.numpy.repeating import *  # noqa: F403
 from distad.numpy.scalars import *  # noqa: F403
 from distad.numpy.searching import *  # noqa: F403
+from distad.numpy.sets import *  # noqa: F403
 from distad.numpy.shapes import *  # noqa: F403
 from distad.numpy.sorting import *  # noqa: F403
 from distad.numpy.statistics import *  # noqa: F403

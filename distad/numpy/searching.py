@@ -1,15 +1,16 @@
-"""Where a mask is true, and which values there are: results whose size depends on values.
+"""Where a mask is true: results whose size depends on values.
 
 With a `size` they have that many entries and can be traced; without it the values have to be known to Python.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from distad.core.lift import as_value, read
-from distad.core.value import Value, is_scalar, typeof
-from distad.errors import ConcretizationTypeError
+from distad.core.value import Value, typeof
+from distad.errors import ConcretizationTypeError, ShardingTypeError
 from distad.lax import shape as lax_shape
 from distad.lax import slicing
 from distad.lax.kind import kindly
@@ -19,7 +20,7 @@ from distad.ops import arithmetic, compare
 from distad.ops import searching as ops
 
 
-def _size(name: str, x: Value, size: int | None, count) -> int:
+def number_of(name: str, x: Value, size: int | None, count: Callable[[np.ndarray], int]) -> int:
     """How many entries the result has: as said, or as counted now."""
     if size is not None:
         return int(size)
@@ -30,10 +31,22 @@ def _size(name: str, x: Value, size: int | None, count) -> int:
     return int(count(read(array)))
 
 
+def need_all(name: str, x: Value) -> None:
+    """What is found depends on all elements, so they have to be on every rank."""
+    t = typeof(x)
+    split = [d for d, axes in enumerate(t.partitions) if axes]
+    if split or t.unreduced:
+        why = (f"needs the whole of dimension {split[0]}, which is split over {','.join(t.partitions[split[0]])}" if split else
+               'is a non-linear operation and cannot accept input that is unreduced')
+        goal = slicing.whole(t, split).update(unreduced=(), kind='sum')
+        raise ShardingTypeError(f"{name} {why}, got {t}. Gather it first: reshard(x, {lax_shape.written(goal)}).")
+
+
 def _places(name: str, x: Value, size: int | None) -> Value:
     """Positions where an array is not zero, in the array as one row."""
+    need_all(name, x)
     flat = ravel(x)
-    size = _size(name, x, size, np.count_nonzero)
+    size = number_of(name, x, size, np.count_nonzero)
     if flat.dtype != bool:
         flat = compare.ne(flat, flat.dtype.type(0))
     return ops.nonzero(flat, size=size)
@@ -79,29 +92,4 @@ def flatnonzero(a, *, size: int | None = None, fill_value: Any = None) -> Value:
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
-def unique(ar, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, *,
-           equal_nan: bool = True, size: int | None = None, fill_value: Any = None) -> Value | tuple[Value, ...]:
-    """The different elements of an array in rising order; on demand where each is first, the number of each element's, and counts.
-
-    ar: [n, ..], whole on every rank. With a `size` there are so many: what is too many is cut off, what is missing is
-    `fill_value`, by default the least element. Nothing is communicated.
-    Raises ConcretizationTypeError for a traced array without a size, ShardingTypeError for a split or unreduced one.
-
-        jnp.unique(jnp.array([3, 1, 3]), size=2)
-    """
-    if axis is not None or not equal_nan:
-        raise NotImplementedError('unique takes all elements of an array (axis=None), and all NaN as one (equal_nan=True)')
-    x = as_value(ar, 'unique')
-    flat = ravel(x)
-    size = _size('unique', x, size, lambda value: np.unique(value).size)
-    first, counts, numbers = ops.unique(flat, size=size)
-    values = flat[first]
-    if fill_value is not None:
-        fill = typeof(flat).dtype.type(fill_value) if is_scalar(fill_value) else fill_value
-        values = kindly(compare.select_n, compare.eq(counts, np.int32(0)), values, fill)
-    numbers = lax_shape.reshape(numbers, x.shape)
-    more = [y for y, wanted in ((first, return_index), (numbers, return_inverse), (counts, return_counts)) if wanted]
-    return (values, *more) if more else values
-
-
-__all__ = ['argwhere', 'flatnonzero', 'nonzero', 'unique']
+__all__ = ['argwhere', 'flatnonzero', 'nonzero']
