@@ -34,6 +34,11 @@ class Source:
 UNKNOWN = Source('<unknown>', 0, '')
 
 
+def is_ours(file: str) -> bool:
+    """Whether a file is the library's own."""
+    return file.startswith(_OURS)
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame that is not the library's own."""
     frame = sys._getframe(1)

@@ -14,15 +14,17 @@ the operand itself. `where` is anything with the path of the equation and the us
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from distad.config import config
-from distad.runtime import exact, mpi, recorder
+from distad.runtime import blackbox, exact, mpi, recorder
 from distad.runtime.mpi import Group
-from distad.runtime.recorder import NOWHERE
+from distad.runtime.recorder import NOWHERE, Record
+from distad.source import user_source
 from distad.types import dtypes
 
 _UINT8 = np.dtype(np.uint8)
@@ -84,9 +86,9 @@ def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.nda
     rows = np.concatenate([sent, np.zeros(share * group.size - size, sent.dtype)])
     parts, out = np.empty((group.size, share), sent.dtype), np.empty(share * group.size, x.dtype)
     record = recorder.begin('all-reduce', group.axes, group.place, rows.nbytes + share * x.itemsize, x.dtype, where)
-    _begin_and_wait(group, lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)), record.__str__)
+    _begin_and_wait(record, group, where, lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)))
     mine = add(parts).astype(x.dtype, copy=False)
-    _begin_and_wait(group, lambda comm: comm.Iallgather(_bytes(mine), _bytes(out)), record.__str__)
+    _begin_and_wait(record, group, where, lambda comm: comm.Iallgather(_bytes(mine), _bytes(out)))
     recorder.end(record)
     return out[:size].reshape(x.shape)
 
@@ -159,15 +161,11 @@ def agree(group: Group, data: bytes) -> list[bytes]:
         return [data]
     sent = np.frombuffer(data, np.uint8)
     sizes = np.empty(group.size, np.int64)
-    _begin_and_wait(group, lambda comm: comm.Iallgather(np.array([sent.size]), sizes), _agreement(group))
+    _exchange(group, lambda comm: comm.Iallgather(np.array([sent.size]), sizes))
     into = np.empty(int(sizes.sum()), np.uint8)
-    _begin_and_wait(group, lambda comm: comm.Iallgatherv(sent, [into, sizes.tolist()]), _agreement(group))
+    _exchange(group, lambda comm: comm.Iallgatherv(sent, [into, sizes.tolist()]))
     ends = np.cumsum(sizes).tolist()
     return [into[end - size:end].tobytes() for end, size in zip(ends, sizes.tolist())]
-
-
-def _agreement(group: Group) -> Callable[[], str]:
-    return lambda: f'the agreement of the ranks over {",".join(group.axes)}'
 
 
 # ---- the one way out
@@ -176,14 +174,41 @@ def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
                 start: Callable[[Any], Any]) -> None:
     """Begin an operation with `start(comm)`, which gives a request, record it and wait for it."""
     record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where)
-    _begin_and_wait(group, start, record.__str__)
+    _begin_and_wait(record, group, where, start)
     recorder.end(record)
 
 
-def _begin_and_wait(group: Group, start: Callable[[Any], Any], what: Callable[[], str]) -> None:
-    channel = group.channel
+def _begin_and_wait(record: Record, group: Group, where: Any, start: Callable[[Any], Any]) -> None:
+    """One message of a recorded collective, which others can see in the black box."""
+    channel, box = group.channel, group.channel.box
     channel.calls += 1
-    mpi.wait_in(channel, start(channel.comm), what)
+    # What is said of an equation is made once. Objects are told apart by their id(), as no hash is as quick.
+    key = (id(where), id(group), record.op, record.dtype.num)
+    found = box.texts.get(key)
+    box.begin(record.sequence, channel.key, channel.calls, record.nbytes, record.started,
+              _text(record, group, where, key) if found is None else found[0])
+    mpi.wait_in(channel, start(channel.comm), record.__str__)
+    box.end(time.perf_counter())
+
+
+def _text(record: Record, group: Group, where: Any, key: tuple) -> bytes:
+    """What the black box says of a collective; kept, unless its line is just the one that runs now."""
+    path = f' ({record.path})' if record.path else ''
+    text = blackbox.text(f'{record.op} over {",".join(group.axes)}', f'{dtypes.name(record.dtype)}, at {record.source}{path}',
+                         group.ranks)
+    if where.source is not None:
+        group.channel.box.keep(key, (where, group), text)
+    return text
+
+
+def _exchange(group: Group, start: Callable[[Any], Any]) -> None:
+    """What is neither counted nor recorded; in the black box it stands all the same, as ranks can wait in it."""
+    channel, box = group.channel, group.channel.box
+    channel.calls += 1
+    what = f'the agreement of the ranks over {",".join(group.axes)}'
+    box.begin(0, channel.key, channel.calls, 0, time.perf_counter(), blackbox.text(what, f'at {user_source()}', group.ranks))
+    mpi.wait_in(channel, start(channel.comm), lambda: what)
+    box.end(time.perf_counter())
 
 
 # ---- what goes over the wire

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from distad.errors import LauncherMismatchError
 
@@ -47,6 +48,19 @@ def check_launcher(size: int, library: str, environ: Mapping[str, str] = os.envi
 def clean_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment without the launcher's variables: for a child process that is to start MPI by itself."""
     return {name: value for name, value in environ.items() if not name.startswith(_LAUNCHER_PREFIXES)}
+
+
+def forget_shared_memory() -> None:
+    """Take the name of the memory that MPICH shares on this node, once all its ranks have it: nothing is left after a kill.
+
+    MPICH takes it itself in an orderly end only: after an abort or a kill 2 to 8 MB of /dev/shm were lost each time.
+    """
+    try:
+        lines = Path('/proc/self/maps').read_text().splitlines()
+    except OSError:  # not Linux
+        return
+    for path in {line.split()[-1] for line in lines if '/dev/shm/mpich_shm_' in line}:
+        Path(path).unlink(missing_ok=True)
 
 
 def yield_when_crowded(environ: dict[str, str] | os._Environ = os.environ) -> bool:

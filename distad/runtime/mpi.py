@@ -9,6 +9,7 @@ carry collectives only. The world is our own duplicate of COMM_WORLD, used to ma
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import os
 import time
@@ -17,14 +18,16 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from distad import log
 from distad.errors import CollectiveTimeoutError, DisagreementError
 from distad.late import Late
-from distad.runtime import exits, launch
+from distad.runtime import blackbox, exits, launch, watchdog
+from distad.runtime.blackbox import Box
+from distad.source import user_source
 from distad.types.mesh import Mesh
 
 threads_of = Late('threadpoolctl')
@@ -35,10 +38,15 @@ _HELLO = 2  # and up: one tag for each communicator that is being made
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """The communicator of some ranks. `calls` counts the collectives this rank has begun on it."""
+    """The communicator of some ranks. `calls` counts the collectives this rank has begun on it.
+
+    They are written down in `box`, where the same `key` tells that they belong to the same ranks.
+    """
 
     ranks: tuple[int, ...]
     comm: Any
+    key: int
+    box: Box | None
     calls: int = 0
     # Requests given up. They hold their buffers, into which MPI may still write.
     given_up: list[Any] = field(default_factory=list)
@@ -66,6 +74,7 @@ class _World:
     rank: int
     size: int
     tries: int
+    box: Box | None  # None if there is one rank
     channels: dict[tuple[int, ...], Channel] = field(default_factory=dict)
     left: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
     watchers: list[Callable[[], None]] = field(default_factory=list)
@@ -114,8 +123,8 @@ def reset() -> None:
     here.resets += 1
 
 
-def abort(status: int) -> None:
-    """End all ranks at once. Does not return."""
+def abort(status: int) -> NoReturn:
+    """End all ranks at once."""
     _world().MPI.COMM_WORLD.Abort(status)
     # MPI asks the launcher to end the ranks, and may return before it does: this one must not take an orderly leave then.
     os._exit(status)
@@ -157,6 +166,7 @@ def watch(callback: Callable[[], None]) -> None:
 # How often a rank tries before it sleeps: about as long as ranks on cores of their own differ. A sleep takes 70 us or
 # more, but with fewer cores than ranks every try keeps the others from arriving.
 _TRIES_ALONE, _TRIES_CROWDED = 1000, 50
+_LONGEST = 1e6  # seconds; a clock in C knows no infinity
 
 
 def wait(test: Callable[[], bool], what: Callable[[], str], present: Callable[[], None] = lambda: None,
@@ -201,9 +211,17 @@ def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
     try:
         wait(request.Test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers,
              here.tries)
+    except CollectiveTimeoutError:
+        _overdue(what())
     except BaseException:
         channel.given_up.append(request)
         raise
+
+
+def _overdue(what: str) -> NoReturn:
+    """Report on a collective that outlasted the deadline and end all ranks."""
+    here = _world()
+    watchdog.end_job(here.box, here.size, timeout(), abort, what)
 
 
 def check_present(ranks: tuple[int, ...], calls: int, what: Callable[[], str]) -> None:
@@ -245,16 +263,17 @@ def _channel(ranks: tuple[int, ...]) -> Channel:
     found = here.channels.get(ranks)
     if found is None:
         comm = None
+        key = zlib.crc32(repr((ranks, here.resets)).encode())
         if len(ranks) > 1:
             # Some of these ranks may have sent a greeting before a reset and found nobody: it must not count now.
-            tag = _HELLO + zlib.crc32(repr((ranks, here.resets)).encode()) % 30000
-            _meet(ranks, tag)
+            tag = _HELLO + key % 30000
+            _meet(ranks, key, tag)
             comm = here.comm.Create_group(here.comm.Get_group().Incl(ranks), tag)
-        found = here.channels[ranks] = Channel(ranks, comm)
+        found = here.channels[ranks] = Channel(ranks, comm, key, here.box)
     return found
 
 
-def _meet(ranks: tuple[int, ...], tag: int) -> None:
+def _meet(ranks: tuple[int, ...], key: int, tag: int) -> None:
     """Wait until all these ranks are here: making a communicator blocks inside MPI, where no deadline reaches."""
     here = _world()
     others = [r for r in ranks if r != here.rank]
@@ -264,7 +283,12 @@ def _meet(ranks: tuple[int, ...], tag: int) -> None:
     def what() -> str:
         return f'making a communicator of ranks {_listed(ranks)}'
 
-    wait(lambda: here.MPI.Request.Testall(requests), what, lambda: check_present(ranks, 1, what), here.watchers)
+    here.box.begin(0, key, 0, 0, time.perf_counter(), blackbox.text(what(), f'at {user_source()}', ranks))
+    try:
+        wait(lambda: here.MPI.Request.Testall(requests), what, lambda: check_present(ranks, 1, what), here.watchers)
+    except CollectiveTimeoutError:
+        _overdue(what())
+    here.box.end(time.perf_counter())
 
 
 def _listed(ranks: Iterable[int]) -> str:
@@ -311,7 +335,7 @@ def file(path: str, mode: str) -> Iterator[Any]:
     MPI = _world().MPI
     flags = {'create': MPI.MODE_CREATE | MPI.MODE_EXCL | MPI.MODE_WRONLY, 'write': MPI.MODE_WRONLY, 'read': MPI.MODE_RDONLY}
     # Data sieving would also write back what lies between the pieces of this rank: what others are writing.
-    info = MPI.Info.Create({'romio_ds_write': 'disable'})
+    info = MPI.Info.Create({'romio_ds_write': 'disable', 'romio_ds_read': 'disable'})
     try:
         handle = MPI.File.Open(MPI.COMM_SELF, path, flags[mode], info)
         try:
@@ -349,6 +373,8 @@ def moved(transfer: Callable[[int, np.ndarray, Any], None], data: np.ndarray) ->
 @functools.cache
 def _world() -> _World:
     yielding = launch.yield_when_crowded()
+    # MPI_Init waits for all ranks and holds Python's lock meanwhile.
+    faulthandler.dump_traceback_later(min(timeout(), _LONGEST), exit=True)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', RuntimeWarning)  # mpi4py suspects what check_launcher says in full
@@ -357,24 +383,32 @@ def _world() -> _World:
         raise ImportError(
             f'mpi4py finds no MPI library ({error}). Install one (pip install mpich), load the MPI module of the '
             'cluster, or point MPI4PY_LIBMPI at its libmpi.so') from error
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     all_ranks = MPI.COMM_WORLD
     launch.check_launcher(all_ranks.size, MPI.Get_library_version().splitlines()[0].strip())
     log.start(all_ranks.rank, all_ranks.size)
     comm, request = all_ranks.Idup()
     wait(request.Test, lambda: 'the start of distad on all ranks')
     tries = _TRIES_ALONE
+    box = None
     if all_ranks.size > 1:
         node = comm.Split_type(MPI.COMM_TYPE_SHARED)
         mine = launch.cores()
-        sharing = launch.sharing(mine, node.allgather(mine))
+        ranks, theirs = zip(*node.allgather((all_ranks.rank, mine)), strict=True)
+        sharing = launch.sharing(mine, theirs)
+        box = blackbox.shared(all_ranks.rank, ranks, node.bcast)
+        if node.rank == 0:
+            launch.forget_shared_memory()  # all ranks of the node are here, so all have it
+        node.Barrier()
         node.Free()
         if sharing > len(mine):
             tries = _TRIES_CROWDED
             log.logger.info('%d ranks share %d cores: while they wait they sleep%s', sharing, len(mine),
                             ', and so does MPICH (MPIR_CVAR_ENABLE_HEAVY_YIELD=1)' if yielding else '')
         _limit_blas(max(1, len(mine) // sharing))
-        exits.install(all_ranks.rank, abort, _leave)
-    return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries)
+        exits.install(all_ranks.rank, abort, _leave, box)
+    return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries, box=box)
 
 
 def _limit_blas(threads: int) -> None:
@@ -387,3 +421,6 @@ def _limit_blas(threads: int) -> None:
         threads_of.threadpool_limits(limits=threads, user_api='blas')
         log.logger.info('BLAS uses %d of %d threads, as ranks share the cores of this node (to choose, set '
                         'OPENBLAS_NUM_THREADS)', threads, before)
+
+
+exits.install_early()
