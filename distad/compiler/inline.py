@@ -12,7 +12,7 @@ from distad.core.primitive import NoRule, Primitive
 NEVER = NoRule('it is made by the compiler only')
 
 relabel = Primitive('relabel', type=lambda x, *, to: to, impl=lambda x, *, out, to: x, jvp=NEVER, transpose=NEVER, batch=NEVER,
-                    show=lambda params: {})
+                    show=lambda params: {}, pointwise=True)
 
 # Which equations are inlined, and the scope that names their bodies.
 SCOPES = {'jit': lambda params: f"jit({params['name']})/", 'shard_map': lambda params: 'shard_map/'}

@@ -58,4 +58,5 @@ add_any = Primitive(
     jvp=BY_LINEARITY,
     transpose=(lambda ct, x, y: ct, lambda ct, x, y: ct),
     batch=VECTORIZED,
-    linearity=ADDITIVE)
+    linearity=ADDITIVE,
+    pointwise=True)

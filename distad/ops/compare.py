@@ -98,4 +98,5 @@ select_n = Primitive(
     jvp=_select_jvp,
     transpose=_select_transpose,
     batch=BROADCASTING,
-    linearity=SELECT)
+    linearity=SELECT,
+    pointwise=True)

@@ -74,4 +74,5 @@ convert_element_type = Primitive(
     transpose=(lambda ct, x, *, new_dtype, weak_type:
                convert_element_type(ct, new_dtype=x.type.dtype, weak_type=x.type.weak_type),),
     batch=VECTORIZED,
-    linearity=ADDITIVE)
+    linearity=ADDITIVE,
+    pointwise=True)

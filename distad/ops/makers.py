@@ -85,7 +85,7 @@ def elementwise(name: str, impl: Callable, *, accepts: str | Callable = NUMBER, 
         return broadcast_shape(name, types), dtype
 
     return Primitive(name, type=by_labels(labels, shape), labels=labels, impl=impl, linearity=linearity, jvp=jvp,
-                     transpose=transpose or NoRule(f"{name} is not linear"), batch=BROADCASTING)
+                     transpose=transpose or NoRule(f"{name} is not linear"), batch=BROADCASTING, pointwise=True)
 
 
 

@@ -68,7 +68,8 @@ integer_pow = Primitive(
     impl=_integer_pow_impl,
     jvp=_integer_pow_jvp,
     transpose=NoRule('integer_pow is not linear'),
-    batch=VECTORIZED)
+    batch=VECTORIZED,
+    pointwise=True)
 
 
 # ---- integers to integers: a power below zero is that of 1 and -1, and 0 else

@@ -22,7 +22,8 @@ stopped = Primitive(
     jvp=(None,),
     transpose=NoRule('its tangent is zero'),
     batch=VECTORIZED,
-    linearity=STRUCTURAL)
+    linearity=STRUCTURAL,
+    pointwise=True)
 
 
 def stop_gradient(x):
