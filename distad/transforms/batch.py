@@ -9,10 +9,11 @@ know: they run under a trace that casts operands as the inference asks (`Casting
 """
 
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distad.core.batching import inserted
+from distad.core.batching import inserted, named_axis
 from distad.core.jaxpr import Jaxpr, evaluate, replayed_source, sub_jaxprs
 from distad.core.primitive import NoRule, Primitive
 from distad.core.trace import Trace, Tracer, current_trace, use_trace
@@ -209,8 +210,8 @@ def batch_flat(f, axis: AxisData, values: Sequence, dims: Sequence[int | None], 
     """
     trace = BatchTrace(current_trace(), axis, tag)
     args = [x if d is None and not axis.axes else trace.wrap(x, d) for x, d in zip(values, dims, strict=True)]
-    with use_trace(trace):
-        outs = f(*args)
+    with use_trace(trace), named_axis(axis.name, axis.size) if axis.name is not None else nullcontext():
+        outs = f(*args)                                   # a rule of the user's may run long after the vmap has returned
     pairs = [trace.parts(y) for y in outs]
     return [y for y, _ in pairs], [d for _, d in pairs]
 
