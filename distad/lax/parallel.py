@@ -319,10 +319,10 @@ def pbroadcast(x: Any, axis_name: Axes, source: int) -> Any:
 
 def axis_index(axis_name: Axes) -> Value:
     """This rank's place along mesh axes (this element's along mapped ones), row-major: `int32[]{V:X}`. Nothing is communicated."""
-    total = None
+    total, mesh = None, get_abstract_mesh()
     for run in split('axis_index', axis_name).runs:
-        here = (mapped_axis.mapped_index(names=run.mapped) if run.mapped else
-                collectives.axis_index(axes=run.axes, mesh=get_abstract_mesh()))
+        here = (mapped_axis.mapped_index(names=run.mapped, mesh=mesh) if run.mapped else
+                collectives.axis_index(axes=run.axes, mesh=mesh))
         total = here if total is None else kindly(add, kindly(mul, total, np.int32(run.size)), here)
     return total
 

@@ -30,8 +30,10 @@ from distad.ops.reshape import reshape
 from distad.ops.roll import roll
 from distad.ops.shape import iota, transpose
 from distad.ops.windows import Windows
+from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE, NONLINEAR, STRUCTURAL, Linearity
+from distad.types.mesh import AbstractMesh
 
 Names = tuple[Hashable]
 Perm = tuple[tuple[int, int], ...]
@@ -91,7 +93,11 @@ def _extremum(name: str, reduce: Primitive) -> Primitive:
         return signature(name, [range(x.ndim)], [range(x.ndim)], linearity=NONLINEAR)
 
     def over_batch(axis, x, dim):
-        return (x if dim is None else axis.settled(reduce(x, axes=(dim,)))), None
+        if dim is None:
+            return x, None
+        if dtypes.is_float(typeof(x).dtype):             # an extremum that is still to come over ranks has no derivative
+            x = _undivided(x, dim)
+        return axis.settled(reduce(x, axes=(dim,))), None
 
     def jvp(primals, tangents, *, names: Names):
         (x,), (t,) = primals, tangents
@@ -246,12 +252,16 @@ mapped_permute = _op('mapped_permute', _same_labels, _permute_shape, _permute_of
 
 # ---- index
 
-def _index_batch(axis, values, dims, *, names: Names):
+def _index_type(*, names: Names, mesh: AbstractMesh) -> ArrayType:
+    return ArrayType((), np.int32).update(mesh=mesh)
+
+
+def _index_batch(axis, values, dims, *, names: Names, mesh: AbstractMesh):
     if axis.name != names[0]:
-        return mapped_index(names=names), None
-    return iota(dtype=np.dtype(np.int32), shape=(axis.size,), dimension=0,
-                sharding=axis.batched(ArrayType((), np.int32), 0).sharding if axis.axes else None), 0
+        return mapped_index(names=names, mesh=mesh), None
+    t = axis.batched(_index_type(names=names, mesh=mesh), 0)
+    return iota(dtype=np.dtype(np.int32), shape=t.shape, dimension=0, sharding=None if t.mesh.empty else t.sharding), 0
 
 
-mapped_index = Primitive('mapped_index', type=lambda *, names: ArrayType((), np.int32), kernel=_unbound, jvp=(),
-                         transpose=NoRule('it has no operands'), batch=_index_batch)
+mapped_index = Primitive('mapped_index', type=_index_type, kernel=_unbound, jvp=(), transpose=NoRule('it has no operands'),
+                         batch=_index_batch)
