@@ -17,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 export OMPI_MCA_rmaps_base_oversubscribe = 1
 export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 
-.PHONY: help setup train test lint clean
+.PHONY: help setup train test lint rules clean
 .DEFAULT_GOAL := help
 
 help:  ## this text
@@ -37,6 +37,9 @@ test: $(READY)  ## the whole suite at 1, 2, 3 and 4 ranks; or: make test RANKS=2
 
 lint: $(READY)  ## style (ruff) and layers (import-linter)
 	@status=0; ruff check --output-format concise . || status=1; lint-imports --no-logo || status=1; exit $$status
+
+rules: $(READY)  ## every primitive and its rules, as a table
+	@python -m distad.rules
 
 setup: $(READY)  ## the virtual environment .venv with distad, its tools and, where there is no mpirun, MPICH
 

@@ -12,8 +12,10 @@ pytestmark = [pytest.mark.ranks(1), pytest.mark.timeout(400)]
 
 OPTIONS = {  # small ones
     'embedding': ['--steps', '3'],
+    'ensemble': ['--steps', '8', '--models', '4'],
     'fsdp': ['--steps', '3'],
     'halo_heat': ['--rounds', '22'],
+    'per_example_grads': ['--steps', '2'],
     'pipeline': ['--steps', '3'],
     'ring_matmul': ['--size', '48'],
     'sample_sort': ['--size', '2400'],
@@ -23,8 +25,10 @@ OPTIONS = {  # small ones
 # What the last line about a step says is sent on 1, 2 and 4 ranks.
 SENDS = {
     'embedding': ('nothing', '1 all-reduce', '1 all-reduce'),
+    'ensemble': ('nothing', '1 all-reduce', '1 all-reduce'),
     'fsdp': ('nothing', *['6 all-gather, 1 all-reduce, 3 reduce-scatter'] * 2),
     'halo_heat': ('nothing', *['1204 collective-permute'] * 2),
+    'per_example_grads': ('nothing', '1 all-reduce', '1 all-reduce'),
     'pipeline': ('nothing', '1 all-reduce, 18 collective-permute', '1 all-reduce, 22 collective-permute'),
     'ring_matmul': ('nothing', '2 collective-permute', '6 collective-permute'),
     'sample_sort': ('nothing', *['4 all-gather, 1 all-reduce, 1 all-to-all, 5 collective-permute'] * 2),
