@@ -109,9 +109,14 @@ def restore(path: Path, like: Any, *, step: int | None = None) -> Any:
     name, text = together(_exchange, files.on_first(lambda: _manifest_text(folder, step)))[0]
     found = manifest.from_text(text, os.path.join(name, manifest.NAME))
     leaves = _matched(found, wanted, name)
-    results = together(_exchange, lambda: [_read(os.path.join(name, leaf.file), number, leaf, want)
-                                           for number, (leaf, want) in enumerate(zip(leaves, wanted, strict=True))])
-    return tree.unflatten(structure, results[mpi.rank()])
+    mine: list[Any] = []
+
+    def read() -> None:
+        mine.extend(_read(os.path.join(name, leaf.file), number, leaf, want)
+                    for number, (leaf, want) in enumerate(zip(leaves, wanted, strict=True)))
+
+    together(_exchange, read)
+    return tree.unflatten(structure, mine)
 
 
 @boundary

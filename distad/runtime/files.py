@@ -32,7 +32,7 @@ PIECE = 1 << 22  # bytes
 # ---- together
 
 def together(exchange: Exchange, action: Callable[[], T]) -> list[T]:
-    """Do something on every rank and tell all ranks what came out of it.
+    """Do something on every rank and tell all ranks what came out of it: of data, only what they have to know.
 
     Where it fails on one rank it fails on all, with the error of the first rank on which it did.
     """
@@ -121,13 +121,13 @@ def read(path: str, shape: tuple[int, ...], dtype: np.dtype, index: Index) -> np
     """The part of an array that lies at `index`."""
     block = np.empty(tuple(s.stop - s.start for s in index), dtype)
     offset = len(header(shape, dtype))
+    rest = block.reshape(-1).view(np.uint8)  # the pieces follow one another
     with mpi.file(path, 'read') as handle:
         for part in pieces(index, dtype.itemsize):
-            place = within(part, index)
-            data = np.empty(block[place].nbytes, np.uint8)
+            size = dtype.itemsize * math.prod(s.stop - s.start for s in part)
             with mpi.view(handle, offset, *_in_bytes(shape, part, dtype.itemsize)):
-                _whole(path, mpi.moved(handle.Read_at, data), data.size)
-            block[place] = data.view(dtype).reshape(block[place].shape)
+                _whole(path, mpi.moved(handle.Read_at, rest[:size]), size)
+            rest = rest[size:]
     return block
 
 
