@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from textwrap import wrap
 
-import distad as distad                         # so that all primitives are there
+import distad  # noqa: F401  all primitives are there then
 from distad.core.primitive import BY_LINEARITY, NoRule, Primitive
 
 HEADS = ('primitive', 'type', 'linear in', 'jvp', 'transpose', 'batch', 'sends')
@@ -86,7 +86,7 @@ def table() -> Iterator[str]:
         yield from _row(cells(p))
     names = needing_axis()
     yield ''
-    yield from wrap(f"{len(primitives())} primitives, {len(names)} of which need to know which axis is mapped: {', '.join(names)}.", 120)
+    yield from wrap(f"{len(primitives())} primitives; it matters to {len(names)} which axis is mapped: {', '.join(names)}.", 120)
 
 
 def _row(words: tuple[str, ...]) -> Iterator[str]:

@@ -12,14 +12,14 @@ from dataclasses import replace
 from distad.compiler.codegen import compile_jaxpr
 from distad.compiler.dce import dce
 from distad.core.batching import inserted
-from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others
+from distad.core.jaxpr import Equation, Jaxpr, as_function, chosen, others, sub_jaxprs
 from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.ops.arithmetic import div
 from distad.ops.casts import psum
-from distad.transforms.batch import AxisData, batch_jaxpr
+from distad.transforms.batch import AxisData, batch_jaxpr, program_mentions
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import closed, jvp_jaxpr, transpose_jaxpr
 from distad.transforms.stage import StageTrace, stage
@@ -161,27 +161,44 @@ def _prune(eqn: Equation, used: list[bool]) -> Equation:
 
 def _batch(axis: AxisData, values, dims, *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, mesh: AbstractMesh,
            manual: frozenset[str], **params):
-    """The body on a batch. The batch dimension lies outside as it does inside: it is no business of the map."""
-    used = manual.intersection(axis.axes)
-    if used:
-        raise ShardingTypeError(f"vmap over a dimension that is split over {', '.join(sorted(used))} meets a shard_map over that mesh "
-                                "axis inside. Map over a dimension that is whole there, or put the vmap inside of the shard_map.")
-    inside = replace(axis, mesh=mesh if axis.axes else axis.mesh)
-    specs = tuple(_with_batch(spec, d, typeof(x).ndim) for spec, d, x in zip(in_specs, dims, values, strict=True))
+    """The body on a batch, which is no business of the map: its dimension lies inside as it does outside.
+
+    A batch that is split over axes which the map makes manual, but does not use, is cut at the boundary: each rank maps its part.
+    """
+    cut = tuple(a for a in axis.axes if a in manual)
+    if cut and (len(cut) < len(axis.axes) or _uses(jaxpr, in_specs, out_specs, frozenset(cut)) or
+                axis.name is not None and program_mentions(jaxpr, axis.name)):
+        raise ShardingTypeError(f"vmap over a dimension that is split over {', '.join(axis.axes)} meets a shard_map inside that uses "
+                                f"{', '.join(cut)}. Map over a dimension that is whole there, or put the vmap inside of the shard_map.")
+    inside = replace(axis, mesh=mesh, axes=axis.axes if not cut else (), varying=tuple(a for a in cut if a in mesh.manual_axes),
+                     size=axis.size // mesh.axis_size(cut) if cut else axis.size)
+    specs = tuple(_with_batch(spec, d, typeof(x).ndim, cut) for spec, d, x in zip(in_specs, dims, values, strict=True))
     types = [inner_type(t, spec, mesh, manual) if not t.mesh.empty else t.update(mesh=mesh)
              for t, spec in zip(map(typeof, values), specs, strict=True)]
     with use_abstract_mesh(mesh):
         program, out_dims = batch_jaxpr(jaxpr, inside, types, dims)
-    out_specs = tuple(_with_batch(spec, d, t.ndim) for spec, d, t in zip(out_specs, out_dims, program.out_types, strict=True))
+    out_specs = tuple(_with_batch(spec, d, t.ndim, cut) for spec, d, t in zip(out_specs, out_dims, program.out_types, strict=True))
     return shard_map(*values, jaxpr=program, in_specs=specs, out_specs=out_specs, mesh=mesh, manual=manual, **params), out_dims
 
 
-def _with_batch(spec: P | None, dim: int | None, ndim: int) -> P | None:
-    """A spec with an entry for a batch dimension."""
+def _uses(jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, axes: frozenset[str]) -> bool:
+    """Whether a map or an equation of its body names one of these axes."""
+    def named(spec: P | None) -> frozenset[str]:
+        return frozenset() if spec is None else frozenset(a for entry in spec.axes for a in entry) | spec.unreduced | spec.reduced
+
+    def in_program(program: Jaxpr) -> bool:
+        return any(axes.intersection(eqn.params.get('axes', ())) or any(map(in_program, sub_jaxprs(eqn.params)))
+                   for eqn in program.equations)
+
+    return any(axes & named(spec) for spec in (*in_specs, *out_specs)) or in_program(jaxpr)
+
+
+def _with_batch(spec: P | None, dim: int | None, ndim: int, axes: tuple[str, ...]) -> P | None:
+    """A spec with an entry for a batch dimension, which is split over these axes of the map."""
     if spec is None or dim is None:
         return spec
     entries = (*spec.partitions, *([None] * (ndim - 1 - len(spec.partitions))))
-    return P(*inserted(entries, dim, None), unreduced=spec.unreduced, reduced=spec.reduced)
+    return P(*inserted(entries, dim, axes or None), unreduced=spec.unreduced, reduced=spec.reduced)
 
 
 def _show(params: dict) -> dict:

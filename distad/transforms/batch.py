@@ -33,11 +33,15 @@ from distad.types.sharding import NamedSharding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisData:
-    """The mapped axis: its name (or None), its size, and the mesh axes that the batch is split over. Rules move values with it."""
+    """The mapped axis: its name (or None), its size, and the mesh axes that the batch is split over. Rules move values with it.
+
+    `varying`: manual mesh axes along which each rank has a part of the batch; what is batched then varies over them.
+    """
 
     size: int
     name: Hashable = None
     axes: tuple[str, ...] = ()
+    varying: tuple[str, ...] = ()
     mesh: AbstractMesh = EMPTY_MESH
 
     @property
@@ -49,12 +53,13 @@ class AxisData:
     def batched(self, t: ArrayType, dim: int) -> ArrayType:
         """The type of a batch of elements of this type."""
         return t.update(shape=inserted(t.shape, dim, self.size), partitions=inserted(t.partitions, dim, self.axes),
-                        mesh=self.mesh if t.mesh.empty and self.axes else t.mesh)
+                        varying=t.varying.union(self.varying), mesh=self.mesh if t.mesh.empty and self.axes else t.mesh)
 
     def hidden(self, t: ArrayType, dim: int | None) -> ArrayType:
         """The type of one element: without the batch dimension, and without a state along the axes it is split over."""
         if dim is not None:
-            t = t.update(shape=t.shape[:dim] + t.shape[dim + 1:], partitions=t.partitions[:dim] + t.partitions[dim + 1:])
+            t = t.update(shape=t.shape[:dim] + t.shape[dim + 1:], partitions=t.partitions[:dim] + t.partitions[dim + 1:],
+                         varying=t.varying.difference(self.varying))
         return t.update(reduced=t.reduced.difference(self.axes)) if t.reduced.intersection(self.axes) else t
 
     def sharding(self, sharding: NamedSharding | None, ndim: int, dim: int) -> NamedSharding | None:
@@ -93,7 +98,7 @@ class AxisData:
         """A value without batch, once for each element. Nothing is copied before an op reads it; a split batch sends nothing."""
         t = typeof(x)
         kept = tuple(d for d in range(t.ndim + 1) if d != dim)
-        want = self.batched(t, dim)
+        want = self.batched(self.hidden(t, None), dim)
         return broadcast_in_dim(x, shape=want.shape, broadcast_dimensions=kept, sharding=want.sharding if self.axes else None)
 
     def whole(self, x, dim: int | None, to: int = 0):
@@ -138,7 +143,7 @@ class BatchTrace(Trace):
     def __init__(self, parent: Trace, axis: AxisData, tag: object = None):
         self.parent, self.axis = parent, axis
         self.tag = self if tag is None else tag             # traces of one tag are one, at different times
-        self.inner = Casting(parent) if axis.axes else parent
+        self.inner = Casting(parent) if axis.axes or axis.varying else parent
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
         values, dims = zip(*map(self.parts, args), strict=True) if args else ((), ())
@@ -166,8 +171,8 @@ class BatchTrace(Trace):
         if dim is None:
             inner = axis.hidden(t, None)
             return y if inner is t else BatchTracer(self, y, None, inner)
-        if t.partitions[dim] != axis.axes:
-            want = t.update(partitions=(*t.partitions[:dim], axis.axes, *t.partitions[dim + 1:]),
+        if t.partitions[dim] != axis.axes or not t.varying.issuperset(axis.varying):
+            want = t.update(partitions=(*t.partitions[:dim], axis.axes, *t.partitions[dim + 1:]), varying=t.varying.union(axis.varying),
                             mesh=axis.mesh if t.mesh.empty else t.mesh, reduced=t.reduced.difference(axis.axes),
                             unreduced=t.unreduced.difference(axis.axes))
             y, t = cast(y, want), want
