@@ -35,6 +35,20 @@ def _flag(value: Any) -> bool:
     return bool(value)
 
 
+_CHECKS = ('types', 'comm', 'values')
+
+
+def _checks(value: Any) -> frozenset[str]:
+    """The words of DISTAD_CHECK. Just "on" means the types."""
+    if isinstance(value, str) and value.lower() not in _WORDS:
+        value = value.replace(' ', '').split(',')
+    words = frozenset(_CHECKS[:1] if _flag(value) else ()) if isinstance(value, (str, bool)) else frozenset(value)
+    if not words <= set(_CHECKS):
+        odd = ', '.join(sorted(words - set(_CHECKS)))
+        raise ValueError(f"DISTAD_CHECK takes {', '.join(_CHECKS)}, one or several with commas, not {odd!r}")
+    return words
+
+
 def _count(value: Any) -> int:
     return int(value)
 
@@ -48,8 +62,10 @@ def _cpu(value: Any) -> str:
 SWITCHES: dict[str, Switch] = {
     'enable_x64': Switch(about='64-bit types exist; otherwise they become 32-bit ones', default=False,
                          variable='DISTAD_ENABLE_X64', parse=_flag),
-    'check': Switch(about='re-infer every equation after every transformation', default=False,
-                    variable='DISTAD_CHECK', parse=_flag),
+    'check': Switch(about='what to check that is taken for granted otherwise: types, comm, values (several: types,comm)',
+                    default=frozenset(), variable='DISTAD_CHECK', parse=_checks),
+    'debug_nans': Switch(about='an operation that gives NaN is an error; the same as the check of values', default=False,
+                         variable=None, parse=_flag),
     'llvm': Switch(about='loops are compiled where llvmlite is installed; otherwise NumPy runs them', default=True,
                    variable='DISTAD_LLVM', parse=_flag),
     'fuse_from': Switch(about='how many elements a pass over memory needs to be compiled as one loop', default=8192,
@@ -74,6 +90,7 @@ class Config:
         for name, switch in SWITCHES.items():
             text = os.environ.get(switch.variable) if switch.variable else None
             vars(self)[name] = switch.default if text is None else switch.parse(text)
+        self._follow()
 
     def __getattr__(self, name: str) -> Any:
         return vars(self)[_known(name)]
@@ -85,6 +102,14 @@ class Config:
         """Set a switch. On all ranks alike: programs are traced under it."""
         known = _known(name)
         vars(self)[known] = SWITCHES[known].parse(value)
+        self._follow()
+
+    def _follow(self) -> None:
+        """What follows from the switches: a flag for each check, and `mode`, which tells programs made under other switches apart."""
+        here = vars(self)
+        here['check_types'], here['check_comm'] = 'types' in self.check, 'comm' in self.check
+        here['check_values'] = self.debug_nans or 'values' in self.check
+        here['mode'] = self.enable_x64 + 2 * self.check_values
 
     @contextmanager
     def override(self, **values: Any) -> Iterator[None]:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from distad.compiler.passes import optimized
+from distad.config import config
 from distad.core.eager import literal_block
-from distad.core.jaxpr import Jaxpr, Literal, Var
+from distad.core.jaxpr import Jaxpr, Literal, Var, check
 from distad.core.primitive import Place
+from distad.runtime import values
 from distad.types.mesh import Mesh
 
 
@@ -22,6 +24,8 @@ class Program:
 def compile_jaxpr(jaxpr: Jaxpr, mesh: Mesh | None, path: str = '') -> Program:
     """A function on this rank's blocks that runs `jaxpr`, which closes over nothing."""
     jaxpr = optimized(jaxpr)
+    if config.check_types:
+        check(jaxpr)
     names: dict[Var, str] = {}
     bound: dict[str, object] = {}
     lines: list[str] = []
@@ -41,6 +45,8 @@ def compile_jaxpr(jaxpr: Jaxpr, mesh: Mesh | None, path: str = '') -> Program:
     for i, eqn in enumerate(jaxpr.equations):
         place = Place(mesh=mesh, path=path + eqn.path, source=eqn.source)
         kernel = eqn.primitive.kernel(place, tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs), eqn.params)
+        if config.check_values:
+            kernel = values.watched(kernel, eqn.primitive.name, eqn.source, eqn.primitive.multiple)
         name = f"k{i}_{eqn.primitive.name.replace('-', '_')}"
         bound[name] = kernel
         operands = ', '.join(map(use, eqn.ins))

@@ -10,6 +10,7 @@ from distad.compiler.codegen import Program, compile_jaxpr
 from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
+from distad.core.alike import check_alike
 from distad.core.batching import named_axes
 from distad.core.collector import collector_waits
 from distad.core.eager import EAGER, block_of, frozen, mesh_of, read_types
@@ -104,7 +105,7 @@ class Jitted:
     def __call__(self, *args, **kwargs):
         eager = current_trace() is EAGER
         key = None
-        if eager and self.plain and not forbidden_axes():
+        if eager and self.plain and not forbidden_axes() and not config.check_comm:
             key, mesh, blocks = _read(args, kwargs)
             ready = self.ready.get(key)
             if ready is not None and ready.mesh is mesh:
@@ -115,7 +116,11 @@ class Jitted:
             agreement.check(traced.mesh, f"jit({self.name})", lambda: fingerprint(traced.jaxpr))
             self.agreed.add(traced)
         operands, params = (*traced.consts, *flat), {'jaxpr': traced.closed, 'name': self.name}
+        if eager and config.check_comm:
+            check_alike(f'jit({self.name})', (f'argument {i}' for i in range(len(flat))), flat, traced.mesh)
         outs = call(*operands, **params)
+        if eager and config.check_comm:
+            check_alike(f'jit({self.name})', (f'result {i}' for i in range(len(outs))), outs, traced.mesh)
         if key is not None:
             self._remember(key, mesh, operands, params, outs, traced)
         return tree.unflatten(traced.out_tree, outs)
@@ -157,7 +162,7 @@ class Jitted:
         mesh = mesh_of(flat)
         if mesh is None and not get_mesh().empty:
             mesh = get_mesh()
-        key = (structure, types, static, mesh, config.enable_x64, forbidden_axes(), named_axes())
+        key = (structure, types, static, mesh, config.mode, forbidden_axes(), named_axes())
         try:
             found = self.cache.get(key)
         except TypeError:
@@ -220,7 +225,7 @@ def _read(args: tuple, kwargs: dict) -> tuple[tuple | None, Mesh | None, list]:
         leaves, structure = tree.flatten((args, kwargs))
     else:
         leaves, structure = args, len(args)
-    key, placed, blocks = [structure, config.enable_x64], None, []
+    key, placed, blocks = [structure, config.mode], None, []
     for x in leaves:
         if x.__class__ is not Array:
             if not is_scalar(x):

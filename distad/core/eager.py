@@ -8,12 +8,13 @@ from collections import OrderedDict
 
 import numpy as np
 
+from distad.config import config
 from distad.core import trace as traces
 from distad.core.forbid import check_allowed, forbidden_axes
 from distad.core.primitive import Place, Primitive
 from distad.core.trace import Trace
 from distad.core.value import Array, check_concrete, is_scalar, typeof
-from distad.runtime import mpi
+from distad.runtime import mpi, values
 from distad.types.array_type import ArrayType
 from distad.types.mesh import AbstractMesh, Mesh, get_mesh
 
@@ -44,7 +45,7 @@ class EagerTrace(Trace):
 
     def find(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict) -> tuple:
         """The result types of a call, the mesh of the results and the function on blocks that makes them."""
-        key = (primitive, types, get_mesh() if mesh is None else mesh, tuple(params.items()))
+        key = (primitive, types, get_mesh() if mesh is None else mesh, tuple(params.items()), config.mode)
         found = self.calls.get(key)
         if found is None:
             found = self.programs.get(key)
@@ -76,6 +77,8 @@ class EagerTrace(Trace):
         if mesh is not None and mpi.rank() not in mesh.ranks:
             return outs, mesh, None
         kernel = primitive.kernel(Place(mesh=mesh), types, outs, params)
+        if config.check_values:
+            kernel = values.watched(kernel, primitive.name, None, primitive.multiple)
         # Infinities and NaN are values here. This is the one door through which kernels run, compiled programs too.
         return outs, mesh, np.errstate(all='ignore')(kernel)
 

@@ -67,7 +67,7 @@ def remembered(f: Callable, numbers: bool = False) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         if current_trace() is not EAGER:
             return f(*args, **kwargs)
-        key, blocks, placed, number = [config.enable_x64], [], None, None
+        key, blocks, placed, number = [config.mode], [], None, None
         for x in args:
             kind = x.__class__
             if kind is Array:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from distad import tree
+from distad.config import config
 from distad.core.eager import frozen
 from distad.core.lift import as_value, read
 from distad.core.value import Array, Value, is_scalar, typeof
 from distad.ops.reshard import reshard as reshard_p
-from distad.runtime import blocks, mpi
+from distad.runtime import agreement, blocks, mpi
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.asked import is_sharding, named, wanted
@@ -153,6 +154,8 @@ def _cut(value: np.ndarray, t: ArrayType, sharding: NamedSharding) -> Array:
         return Array(t, None, frozen(np.array(value)))
     if mpi.rank() not in mesh.ranks:
         return Array(t, mesh, None)
+    if config.check_comm:
+        agreement.same_values(mesh, 'device_put', [('the value', mesh.axis_names, value)])
     return Array(t, mesh, frozen(np.array(blocks.cut(value, t, mesh, mpi.rank()))))
 
 

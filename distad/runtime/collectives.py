@@ -14,6 +14,7 @@ the operand itself. `where` is anything with the path of the equation and the us
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from distad.config import config
+from distad.errors import DisagreementError
 from distad.runtime import blackbox, exact, mpi, recorder
 from distad.runtime.mpi import Group
 from distad.runtime.recorder import NOWHERE, Record
@@ -159,6 +161,12 @@ def agree(group: Group, data: bytes) -> list[bytes]:
     """Every rank's bytes, on all of them. For control: neither counted nor recorded."""
     if group.size == 1:
         return [data]
+    if config.check_comm:
+        _same_call(group, f'an agreement over {",".join(group.axes)}, at {user_source()}')
+    return _everyone(group, data)
+
+
+def _everyone(group: Group, data: bytes) -> list[bytes]:
     sent = np.frombuffer(data, np.uint8)
     sizes = np.empty(group.size, np.int64)
     _exchange(group, lambda comm: comm.Iallgather(np.array([sent.size]), sizes))
@@ -168,12 +176,33 @@ def agree(group: Group, data: bytes) -> list[bytes]:
     return [into[end - size:end].tobytes() for end, size in zip(ends, sizes.tolist())]
 
 
+def _same_call(group: Group, call: str) -> None:
+    """With DISTAD_CHECK=comm: raise on all ranks, before anything is sent, unless they make the same call."""
+    digests = np.empty((group.size, 8), np.uint8)
+    mine = np.frombuffer(hashlib.blake2b(call.encode(), digest_size=8).digest(), np.uint8)
+    _exchange(group, lambda comm: comm.Iallgather(mine, digests))
+    if (digests == digests[0]).all():
+        return
+    calls = [text.decode() for text in _everyone(group, call.encode())]
+    told = '\n'.join(f'  rank {rank}: {text}' for rank, text in zip(group.ranks, calls, strict=True))
+    alike = len({text.partition(', at ')[0] for text in calls}) == 1
+    raise DisagreementError(
+        f'the ranks meet in different calls:\n{told}\n'
+        + ('The calls are alike and would have passed, but from different lines: what a rank runs must not depend on its number. '
+           if alike else 'What a rank calls must not depend on its number. ')
+        + 'Nothing was sent.')
+
+
 # ---- the one way out
 
 def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
                 start: Callable[[Any], Any]) -> None:
     """Begin an operation with `start(comm)`, which gives a request, record it and wait for it."""
     record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where)
+    if config.check_comm:
+        # What a rank sends to one other may differ in size.
+        size = '' if op == 'collective-permute' else f' {nbytes} B'
+        _same_call(group, f'{op} over {",".join(group.axes)},{size} {dtypes.name(dtype)}, at {record.source}')
     _begin_and_wait(record, group, where, start)
     recorder.end(record)
 

@@ -41,3 +41,14 @@ def test_switches_of_programs_written_for_jax():
         assert config.num_cpu_devices == 4
     with pytest.raises(ValueError, match='platform cpu'):
         config.update('jax_platforms', 'tpu')
+
+
+def test_the_words_of_the_checks():
+    for given, words in (('comm', {'comm'}), ('types, values', {'types', 'values'}), ('1', {'types'}), (True, {'types'}),
+                         ('off', set())):
+        with config.override(check=given):
+            assert config.check == words and config.check_comm == ('comm' in words) and config.check_values == ('values' in words)
+    with config.override(debug_nans=True):
+        assert config.check_values and not config.check_comm
+    with pytest.raises(ValueError, match="DISTAD_CHECK takes types, comm, values, .*not 'speed'"):
+        config.update('check', 'comm,speed')
