@@ -135,6 +135,11 @@ REASONS = (
         applies=ids('grad-156'),
     ),
     Reason(
+        text='outside of jit a function is also evaluated whose derivative alone is asked for',
+        allows=('collectives',),
+        applies=ids('grad-107'),
+    ),
+    Reason(
         text='asking for a reduced result is a free cast of the replicated one',
         allows=('accepts',),
         applies=kinds('out-sharding-reduced', 'reshape-out-sharding-ur-mismatch'),

@@ -18,7 +18,7 @@ GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pa
 
 # What belongs to later groups, by the text of the expression or program.
 LATER = re.compile(
-    r'jac(rev|fwd)|hessian|vmap|dot_product_attention|vectorize|apply_along_axis|policy'
+    r'dot_product_attention|vectorize|apply_along_axis|policy'
 )
 
 
