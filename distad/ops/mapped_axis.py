@@ -20,16 +20,16 @@ from distad.core.batching import behind
 from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
+from distad.ops.basic import zeros_of
 from distad.ops.broadcast import Dims, reduce_sum
 from distad.ops.cast import cast
 from distad.ops.compare import eq
 from distad.ops.convert import convert_element_type
-from distad.ops.gather import gather
 from distad.ops.reduction import reduce_max, reduce_min
 from distad.ops.reshape import reshape
 from distad.ops.roll import roll
-from distad.ops.shape import iota, transpose
-from distad.ops.windows import Windows
+from distad.ops.shape import concatenate, iota, transpose
+from distad.ops.slicing import slice_p
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import ADDITIVE, NONLINEAR, STRUCTURAL, Linearity
@@ -51,6 +51,7 @@ def _rule(primitive: Callable[[], Primitive], over_batch: Callable, moved: Calla
     """
     def rule(axis, values, dims, *, names: Names, **params):
         if axis.name == names[0]:
+            primitive().infer(axis.inner(values, dims), dict(names=names, **params))           # nobody has asked for its type yet
             return over_batch(axis, values[0], dims[0], **params)
         x = axis.front(values[0], dims[0])
         return primitive()(x, names=names, **{**params, **moved(params)}), 0
@@ -238,12 +239,23 @@ def _permute_of_batch(axis, x, dim, *, perm: Perm):
     shifts = {(target - source) % n for source, target in perm}
     if len(perm) == n and len(shifts) == 1:
         return roll(x, shift=shifts.pop(), axis=0), 0
-    source_of = np.full((n, 1), n, np.int32)                                   # n: from nowhere
-    for source, target in perm:
-        source_of[target] = source
-    x = _undivided(x, 0)
-    rows = Windows(offset_dims=tuple(range(1, typeof(x).ndim)), collapsed_slice_dims=(0,), start_index_map=(0,))
-    return axis.bind(gather, x, source_of, windows=rows, slice_sizes=(1, *typeof(x).shape[1:]), mode='fill', fill=0), 0
+    x, rows = _undivided(x, 0), []
+    for source, count in _stretches(list(map({target: source for source, target in perm}.get, range(n)))):
+        shape = typeof(x).shape
+        rows.append(zeros_of(typeof(x).update(shape=(count, *shape[1:]))) if source is None else slice_p(
+            x, start_indices=(source,) + (0,) * len(shape[1:]), limit_indices=(source + count, *shape[1:]), strides=None))
+    return (concatenate(*rows, dimension=0) if len(rows) > 1 else rows[0]), 0
+
+
+def _stretches(sources: list[int | None]) -> list[tuple[int | None, int]]:
+    """The numbers in pieces (first, how many) of such as follow one another, and pieces of None."""
+    pieces: list[list] = []
+    for source in sources:
+        if pieces and (source is None if pieces[-1][0] is None else source == sum(pieces[-1])):
+            pieces[-1][1] += 1
+        else:
+            pieces.append([source, 1])
+    return [tuple(piece) for piece in pieces]
 
 
 mapped_permute = _op('mapped_permute', _same_labels, _permute_shape, _permute_of_batch,

@@ -5,9 +5,11 @@ from functools import partial
 
 import numpy as np
 
+from distad import lax
 from distad.control.loop import unstacked
 from distad.control.map_primitive import inner_type
 from distad.core.value import Zero
+from distad.mapped import vmap
 from distad.ops.arithmetic import add, mul, neg
 from distad.ops.broadcast import reduce_sum
 from distad.ops.casts import psum_invariant
@@ -126,13 +128,48 @@ def summed(manual: frozenset[str], x) -> list:
     return psum_invariant(y, axes=axes) if axes else [y]
 
 
+# ---- collectives over a mapped axis: on the batch they are other ops
+
+def over_elements(f: Callable, reference: Callable, *operands: Operand) -> Call:
+    """A function of an element that communicates with the others, over the name `i`; the reference is one of the batch."""
+    return program(lambda *xs: [vmap(f, axis_name='i')(*xs)], lambda *xs: [reference(*xs)], *operands, name='elements').but(
+        communicates=True, places=2)
+
+
+def exchanged(x):
+    n = len(x)
+    return np.stack([np.concatenate([row.reshape(n, -1)[j] for row in x]) for j in range(n)])
+
+
+def sent(x, *pairs):
+    y = np.zeros_like(x)
+    for source, target in pairs:
+        y[target] = x[source]
+    return y
+
+
+MAPPED = [
+    over_elements(lambda a: lax.psum(a, 'i'), lambda x: np.broadcast_to(x.sum(0), x.shape), f(M, N)),
+    over_elements(lambda a: lax.all_gather(a, 'i'), lambda x: np.broadcast_to(x, (M, M, N)), f(M, N)),
+    over_elements(lambda a: lax.psum_scatter(a, 'i', tiled=True), lambda x: x.sum(0).reshape(M, -1), f(M, N)),
+    over_elements(lambda a: lax.all_to_all(a, 'i', 0, 0, tiled=True), exchanged, f(M, N)),
+    over_elements(lambda a: lax.ppermute(a, 'i', [(k, (k + 1) % M) for k in range(M)]), lambda x: np.roll(x, 1, 0), f(M, N)),
+    over_elements(lambda a: lax.ppermute(a, 'i', [(0, 5), (7, 1)]), lambda x: sent(x, (0, 5), (7, 1)), f(M, N)),
+    over_elements(lambda a: lax.pmax(a, 'i') - lax.pmin(a, 'i'), lambda x: np.broadcast_to(np.ptp(x, 0), x.shape), f(M, 3)),
+    over_elements(lambda a: a * lax.axis_index('i').astype(a.dtype), lambda x: x * np.arange(M), f(M)),
+]
+
+
 TABLE: Table = {
-    'jit': [program(product_and_sine, lambda x, y: [np.sin(x) * y, (np.sin(x) * y).sum(0), -y], f(M, N), f(M, N), name='f'),
+    'jit': [*MAPPED,
+            program(product_and_sine, lambda x, y: [np.sin(x) * y, (np.sin(x) * y).sum(0), -y], f(M, N), f(M, N), name='f'),
             program(linear, lambda x, y: [x + 2 * y], f(N), f(N), name='g'),
             program(lambda x, n: [exp(x), neg(n)], lambda x, n: [np.exp(x), -n], f(N), i32(M), name='h')],
     'custom_jvp_call': [program(lambda x: [sin(x)], lambda x: [np.sin(x)], f(M, N), rule=sine_rule, num_consts=0)],
     'custom_vjp_call': [program(lambda x: [sin(x)], lambda x: [np.sin(x)], f(M, N), fwd=sine_forward, bwd=sine_backward,
                                 num_consts=0).but(forward=False)],
+    **dict.fromkeys(('mapped_sum', 'mapped_max', 'mapped_min', 'mapped_gather', 'mapped_scatter', 'mapped_exchange', 'mapped_permute',
+                     'mapped_index'), Elsewhere(by='jit', why='vmap makes other ops of it')),
     'custom_lin': Elsewhere(by='custom_vjp_call', why='it is the derivative of a custom_vjp_call'),
     'scan': [scanned(horner, horner_reference, 1, 1, f(N), f(N), f(3, N)).but(places=8),
              scanned(horner, lambda *xs: horner_reference(*xs, reverse=True), 1, 1, f(N), f(N), f(3, N), reverse=True),
