@@ -1,0 +1,1 @@
+"""Tests of checkpoints; those of programs that are killed are in tests/faults."""
