@@ -1,6 +1,6 @@
 """Train a small network on handwritten digits, data parallel over all ranks, with one collective a step.
 
-    mpirun -n 2 python examples/train.py
+    mpirun -n 2 python examples/train.py --checkpoint run    # killed at any moment and started again, it ends with the same bits
 
 The batch of a step is cut into microbatches, and every microbatch over the ranks. The weights are `reduced` while gradients are
 taken, so the gradients come out `unreduced`: each rank sums its own over all microbatches, and the one `reshard` at the end
@@ -82,8 +82,9 @@ def main() -> None:
     parser.number('microbatches', 4, 'microbatches a step')
     parser.number('batch', 240, 'images a step, over all ranks')
     parser.add_argument('--seed', type=int, default=0, help='seed of weights and order (default %(default)s)')
+    parser.add_argument('--checkpoint', metavar='DIR', help='save to this folder, and start from the latest checkpoint in it')
+    parser.number('every', 6, 'steps from one checkpoint to the next')
     options = parser.parse_args()
-
     ranks = jax.process_count()
     if options.batch % (options.microbatches * ranks) or 1440 % options.batch:
         parser.error(f"--batch must divide 1440 and be a multiple of microbatches times ranks, {options.microbatches} x {ranks}")
@@ -93,19 +94,25 @@ def main() -> None:
     test = jax.device_put((test_x[:len(test_x) // ranks * ranks], test_y[:len(test_y) // ranks * ranks]), P('X'))
     params = init(jax.random.key(options.seed), [64, 128, 10])
     zeros = jax.tree.map(jnp.zeros_like, params)
-    state = (params, zeros, zeros, jnp.float32(0))
-    rng = np.random.default_rng(options.seed)
-    for epoch in range(1, options.epochs + 1):
-        order = rng.permutation(len(train_y)).reshape(-1, options.microbatches, options.batch // options.microbatches)
-        values = []
-        for places in order:
-            xs, ys = jax.device_put((train_x[places], train_y[places]), P(None, 'X'))
-            with count_collectives() as sent:
-                state, value = step(state, xs, ys)
-            values.append(float(value))
-        score = float(accuracy(state[0], *test))
-        say(f"epoch {epoch:3}  loss {np.mean(values):.6f}  test accuracy {100 * score:5.1f} %  "
-            f"collectives a step {sent.total} ({sent.bytes / 1e3:.0f} kB)")
+    steps = len(train_y) // options.batch
+    run = {'step': 0, 'state': (params, zeros, zeros, jnp.float32(0)), 'losses': np.zeros(steps)}
+    if options.checkpoint and jax.checkpoint.latest_step(options.checkpoint) is not None:
+        run = jax.checkpoint.restore(options.checkpoint, like=run)
+        say(f"goes on after step {run['step']}")
+    for number in range(run['step'], options.epochs * steps):
+        epoch, turn = divmod(number, steps)
+        order = np.random.default_rng((options.seed, epoch)).permutation(len(train_y))         # a function of the step alone
+        places = order.reshape(steps, options.microbatches, -1)[turn]
+        xs, ys = jax.device_put((train_x[places], train_y[places]), P(None, 'X'))
+        with count_collectives() as sent:
+            run['state'], value = step(run['state'], xs, ys)
+        run['step'], run['losses'][turn] = number + 1, value
+        if options.checkpoint and (run['step'] % options.every == 0 or run['step'] == options.epochs * steps):
+            jax.checkpoint.save(options.checkpoint, run, step=run['step'], keep=2)
+        if turn == steps - 1:
+            score = float(accuracy(run['state'][0], *test))
+            say(f"epoch {epoch + 1:3}  loss {run['losses'].mean():.6f}  test accuracy {100 * score:5.1f} %  "
+                f"collectives a step {sent.total} ({sent.bytes / 1e3:.0f} kB)")
 
 
 if __name__ == '__main__':
