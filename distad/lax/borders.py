@@ -35,7 +35,7 @@ def bordered(x, alongs: Mapping[int, Along], fill):
     t, after, borders = typeof(x), dict(alongs), {}
     for d, along in alongs.items():
         ranks = ranks_along(t, d)
-        if along.idle or not t.partitions[d]:
+        if not t.partitions[d]:
             continue
         border = _border(along, t.shape[d], ranks) if ranks > 1 else None
         if border is None:
@@ -80,6 +80,6 @@ def _from_neighbour(x, d: int, step: int, fill):
     return kindly(select_n, at_end, y, fill if fill else zero_scalar(typeof(y)))
 
 
-def together(y, dims: tuple[int, ...], goal: ArrayType):
-    """The result on blocks, in which a dimension of ranks stands before each of `dims`, as the array that it is a result of."""
-    return cast(reshape(y, new_sizes=goal.shape) if dims else y, goal)
+def together(y, goal: ArrayType):
+    """The result on blocks as a whole: dimensions of ranks are merged with those behind them."""
+    return cast(y if typeof(y).shape == goal.shape else reshape(y, new_sizes=goal.shape), goal)

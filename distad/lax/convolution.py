@@ -1,6 +1,7 @@
 """Convolutions, also of arrays whose dimensions of space are split."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from distad.core.lift import as_value
 from distad.core.value import Value, typeof
@@ -10,17 +11,26 @@ from distad.lax.kind import kindly, settle, wanted, whole_along
 from distad.lax.shape import Sharding
 from distad.lax.slicing import resized, rev
 from distad.lax.windows import Pads, padtype_to_pads
-from distad.ops.broadcast import expand_dims
 from distad.ops.cast import cast
-from distad.ops.conv import ConvDimensionNumbers as ConvDimensionNumbers
+from distad.ops.conv import ConvDims, Operand, Result, windows_along
 from distad.ops.conv import conv_general_dilated as conv_p
-from distad.ops.conv import conv_shape, windows_along
-from distad.ops.strided import Along, dilated
+from distad.ops.reshape import reshape
+from distad.ops.strided import dilated
 from distad.types import dtypes
 from distad.types.inference import show
 
 __all__ = ['ConvDimensionNumbers', 'conv', 'conv_dimension_numbers', 'conv_general_dilated', 'conv_transpose',
            'conv_with_general_padding']
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Where the dimensions of a convolution are: (batch, features, space...) of the array and of the result, (features out, features
+    in, space...) of the kernel."""
+
+    lhs_spec: tuple[int, ...]
+    rhs_spec: tuple[int, ...]
+    out_spec: tuple[int, ...]
+
 
 Numbers = ConvDimensionNumbers | Sequence[str] | None
 
@@ -73,10 +83,10 @@ def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding: Pads,
       out_sharding: where the result lies.
     Returns: [n@X, o, p...]; batch, features and space are split as in the operands. With one operand unreduced the result is.
     Communication: the borders of blocks go to the neighbours along a split dimension of space, one message each, or it is gathered
-      where blocks and windows do not begin together; one all-reduce of the result where c is split in one operand. The gradient of a
-      kernel that is replicated beside a split batch takes one all-reduce.
-    Raises: ShardingTypeError where c is split in both operands and there is no `out_sharding`, where groups would be cut, and where a
-      split dimension of space does not divide in the result.
+      where blocks and windows do not begin together; one all-reduce of the result where c is split in one operand. A dimension
+      whose groups would be cut is gathered. The gradient of a kernel that is replicated beside a split batch takes one all-reduce.
+    Raises: ShardingTypeError where c is split in both operands and there is no `out_sharding`, and where a split dimension of space
+      does not divide in the result.
 
     >>> conv_general_dilated(np.ones((1, 1, 4), np.float32), np.ones((1, 1, 3), np.float32), (1,), 'SAME')
     Array([[[2., 3., 3., 2.]]], dtype=float32)
@@ -92,10 +102,8 @@ def conv_general_dilated(lhs, rhs, window_strides: Sequence[int], padding: Pads,
     reach = [dilated(w.shape[d], r) for d, r in zip(numbers.rhs_spec[2:], rd, strict=True)]
     pads = padtype_to_pads([x.shape[d] for d in numbers.lhs_spec[2:]], reach, strides, padding)
     dtype = None if preferred_element_type is None else dtypes.canonical(preferred_element_type)
-    return _convolved(x, w, {
-        'window_strides': strides, 'padding': tuple(pads), 'lhs_dilation': ld, 'rhs_dilation': rd, 'dimension_numbers': numbers,
-        'feature_group_count': int(feature_group_count), 'batch_group_count': int(batch_group_count), 'preferred_element_type': dtype},
-        out_sharding)
+    windows = {'window_strides': strides, 'padding': tuple(pads), 'lhs_dilation': ld, 'rhs_dilation': rd}
+    return _convolved(x, w, windows, dtype, numbers, int(feature_group_count), int(batch_group_count), out_sharding)
 
 
 def _each(name: str, numbers: Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -105,58 +113,82 @@ def _each(name: str, numbers: Sequence[int] | None, rank: int) -> tuple[int, ...
     return found
 
 
-def _convolved(x: Value, w: Value, params: dict, out_sharding: Sharding) -> Value:
-    of_x, of_w, of_out = params['dimension_numbers']
-    shape, _ = conv_shape(typeof(x), typeof(w), **params)
-    if out_sharding is None:
-        _refuse_choice(x, w, params)
-    alongs = dict(zip(of_x[2:], windows_along(w.shape, params), strict=True))
+def _convolved(x: Value, w: Value, windows: dict, dtype, numbers: ConvDimensionNumbers, features: int, batches: int,
+               out_sharding: Sharding) -> Value:
+    of_x, of_w, of_out = numbers
+    _check_groups(x, w, numbers, features, batches)
+    if out_sharding is None and features == 1:
+        _refuse_choice(x, w, numbers)
+    alongs = dict(zip(of_x[2:], windows_along(w.shape, of_w[2:], windows), strict=True))
+    sizes = {of_out[0]: x.shape[of_x[0]] // batches, of_out[1]: w.shape[of_w[0]]}
+    sizes |= {do: along.count(x.shape[d]) for do, (d, along) in zip(of_out[2:], alongs.items(), strict=True)}
+
     blocks, after, split = bordered(x, alongs, 0)
-    kernel, params = _with_ranks(whole_along(w, of_w[2:]), params, list(after.values()), split)
-    y = kindly(conv_p, blocks, kernel, mixed='N', **params)
+    kernel = whole_along(w, of_w[2:])
+    groups, new_x, new_w, new_out = max(features, batches), list(split), [], [of_out[of_x.index(d)] for d in split]
+    if groups > 1:
+        grouped = of_x[1] if features > 1 else of_x[0]
+        blocks, kernel = _in_groups(blocks, _place(grouped, new_x), groups), _in_groups(kernel, of_w[0], groups)
+        new_x, new_w, new_out = [grouped, *new_x], [of_w[0]], [of_out[1], *new_out]
+    (n, c, *space_x), (o, i, *space_w), (out_n, out_o, *space_out) = (
+        [_place(d, new) for d in spec] for spec, new in ((of_x, new_x), (of_w, new_w), (of_out, new_out)))
+    own_x, own_w, own_out = ([_place(d, new) - 1 for d in new] for new in (new_x, new_w, new_out))
+    g = int(groups > 1)
+    dims = ConvDims(Operand(tuple(own_x[:g]), (n, *own_x[g:]), (c,), tuple(space_x)), Operand(tuple(own_w), (o,), (i,), tuple(space_w)),
+                    Result(tuple(own_out[:g]), (out_n, *own_out[g:]), (out_o,), tuple(space_out)))
+    y = kindly(conv_p, blocks, kernel, mixed='N', dims=dims, preferred_element_type=dtype,
+               **{**windows, 'padding': tuple(along.padding for along in after.values())})
     if out_sharding is None:
-        y = settle(y, blocks, w)
-    t, ranks = typeof(y), params['dimension_numbers'].out_spec[2:2 + len(split)]
-    partitions = [axes for d, axes in enumerate(t.partitions) if d not in ranks]
-    for dx, do in zip(of_x[2:], of_out[2:], strict=True):
-        partitions[do] = x.type.partitions[dx]
+        y = settle(y, blocks, kernel)
+
+    t = typeof(y)
+    partitions = [(t.partitions[_place(d, new_out) - 1] if d in new_out else ()) + t.partitions[_place(d, new_out)]
+                  for d in range(len(of_out))]
+    for d, do in zip(of_x[2:], of_out[2:], strict=True):
+        partitions[do] = x.type.partitions[d]
+    shape = tuple(sizes[d] for d in range(len(of_out)))
     goal = t.update(shape=shape, partitions=((),) * len(shape), reduced=t.reduced.difference(*partitions))
     goal = resized('conv_general_dilated', goal, shape, partitions=tuple(partitions), operands=(x.type, w.type))
-    y = together(y, split, goal)
+    y = together(y, goal)
     return y if out_sharding is None else cast(y, wanted(goal, out_sharding))
 
 
-def _with_ranks(w: Value, params: dict, alongs: Sequence[Along], split: Sequence[int]) -> tuple[Value, dict]:
-    """Kernel and parameters for an array in which a dimension of ranks stands before each of `split`: dimensions of space in which
-    the kernel is one element."""
-    of_x, of_w, of_out = params['dimension_numbers']
-    n = len(split)
-    out = [of_out[of_x.index(d)] for d in split]
-    numbers = ConvDimensionNumbers(_ranked(of_x, split), (of_w[0] + n, of_w[1] + n, *range(n), *(d + n for d in of_w[2:])),
-                                   _ranked(of_out, out))
-    params = {**params, 'dimension_numbers': numbers, 'window_strides': (1,) * n + params['window_strides'],
-              'padding': ((0, 0),) * n + tuple(along.padding for along in alongs), 'lhs_dilation': (1,) * n + params['lhs_dilation'],
-              'rhs_dilation': (1,) * n + params['rhs_dilation']}
-    return expand_dims(w, tuple(range(n))) if n else w, params
+def _place(d: int, new: Sequence[int]) -> int:
+    """Where a dimension comes to lie when one more is put before each of `new`."""
+    return d + sum(other <= d for other in new)
 
 
-def _ranked(spec: Sequence[int], split: Sequence[int]) -> tuple[int, ...]:
-    """Where dimensions come to lie when one more, of space, is put before each of `split`."""
-    batch, features, *space = (d + sum(s <= d for s in split) for d in spec)
-    return (batch, features, *(d + sum(s < d for s in split) for d in split), *space)
+def _in_groups(x: Value, d: int, groups: int) -> Value:
+    """Dimension d as two, of groups and of what is in one. It is gathered where a group would be cut."""
+    t = typeof(x)
+    if groups % t.mesh.axis_size(t.partitions[d]):
+        x = whole_along(x, (d,))
+    return reshape(x, new_sizes=(*t.shape[:d], groups, t.shape[d] // groups, *t.shape[d + 1:]))
 
 
-def _refuse_choice(x: Value, w: Value, params: dict) -> None:
+def _check_groups(x: Value, w: Value, numbers: ConvDimensionNumbers, features: int, batches: int) -> None:
+    n, c = (x.shape[d] for d in numbers.lhs_spec[:2])
+    o, i = (w.shape[d] for d in numbers.rhs_spec[:2])
+    if min(features, batches) < 1 or min(features, batches) > 1:
+        raise ValueError(f"conv_general_dilated: feature_group_count and batch_group_count are positive and one of them is 1, got "
+                         f"{features} and {batches}")
+    if c != i * features:
+        raise ValueError(f"conv_general_dilated: the array has {c} features and the kernel takes {i} in each of {features} groups, "
+                         f"got {show((x.type, w.type))}")
+    for what, size, groups in (('features out', o, features * batches), ('batch', n, batches)):
+        if size % groups:
+            raise ValueError(f"conv_general_dilated: {groups} groups do not divide {what} of size {size}, got {show((x.type, w.type))}")
+
+
+def _refuse_choice(x: Value, w: Value, numbers: ConvDimensionNumbers) -> None:
     """Raise where both operands are split along the features that are summed: each rank has a part of the sum."""
-    of_x, of_w, of_out = params['dimension_numbers']
-    if params['feature_group_count'] > 1 or not (x.type.partitions[of_x[1]] and w.type.partitions[of_w[1]]):
-        return
-    axes = x.type.partitions[of_x[1]]
-    names = ', '.join(map(repr, axes))
-    raise ShardingTypeError(
-        f"conv_general_dilated: the operands are split along the features that are summed, got {show((x.type, w.type))}. So each rank "
-        f"has a part of the sum, and it is for you to say what becomes of it: out_sharding=P() adds up by an all-reduce, "
-        f"out_sharding=P(unreduced={{{names}}}) leaves that for later. (Say there too how the other dimensions are split.)")
+    axes = x.type.partitions[numbers.lhs_spec[1]]
+    if axes and w.type.partitions[numbers.rhs_spec[1]]:
+        raise ShardingTypeError(
+            f"conv_general_dilated: the operands are split along the features that are summed, got {show((x.type, w.type))}. So each "
+            "rank has a part of the sum, and it is for you to say what becomes of it: out_sharding=P() adds up by an all-reduce, "
+            f"out_sharding=P(unreduced={{{', '.join(map(repr, axes))}}}) leaves that for later. (Say there too how the other "
+            "dimensions are split.)")
 
 
 def conv(lhs, rhs, window_strides: Sequence[int], padding: Pads, precision=None, preferred_element_type=None) -> Value:

@@ -116,9 +116,10 @@ def by_windows(primitive: Primitive, x: Value, alongs: Sequence[Along]) -> Value
     """A reduction over windows by a primitive, also along split dimensions."""
     t = typeof(x)
     goal = resized('reduce_window', t, windowed('reduce_window', t, list(alongs)))
-    blocks, after, split = bordered(x, dict(enumerate(alongs)), ops.neutral_of(primitive, t.dtype))
-    here = [along for d in range(t.ndim) for along in ([Along(window=1)] if d in split else []) + [after[d]]]
-    return together(kindly(primitive, blocks, **params_of(here)), split, goal)
+    idle, busy = Along(window=1), {d: along for d, along in enumerate(alongs) if not along.idle}
+    blocks, after, split = bordered(x, busy, ops.neutral_of(primitive, t.dtype))
+    here = [along for d in range(t.ndim) for along in ([idle] if d in split else []) + [after.get(d, idle)]]
+    return together(kindly(primitive, blocks, **params_of(here)), goal)
 
 
 def _by_slices(combine: Callable, xs: Sequence[Value], fills: Sequence, alongs: Sequence[Along]) -> list[Value]:

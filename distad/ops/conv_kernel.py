@@ -21,33 +21,23 @@ COLUMNS = 2**22                # bytes of the matrix of windows
 WIDE = 64                      # from so many windows of an image on it is a matrix of its own
 
 
-def kernel(x: Shape, w: Shape, out: Shape, specs: tuple[Shape, Shape, Shape], alongs: Sequence[Along], feature_groups: int,
-           batch_groups: int, work: np.dtype, result: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """A function from blocks of these shapes to their convolution. `specs` say where batch, features and space are in each."""
+def kernel(x: Shape, w: Shape, out: Shape, dims: tuple, alongs: Sequence[Along], work: np.dtype,
+           result: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """A function from blocks of these shapes to their convolution; `dims` is an `ops.conv.ConvDims`."""
     if not (all(x) and all(w) and all(out)):
         return lambda a, b: np.zeros(out, result)
-    of_x, of_w, of_out = specs
-    groups = feature_groups * batch_groups
-    channels_last = of_x[1] == len(x) - 1
-    # a dimension where the kernel is one element is more batch, unless all are: then the images are matrices as they are
-    moved = [k for k, along in enumerate(alongs) if along.idle] if any(not along.idle for along in alongs) else []
-    kept = [k for k in range(len(alongs)) if k not in moved]
-    extra, counts = (tuple(out[of_out[2 + k]] for k in some) for some in (moved, kept))
-    front = (*(2 + k for k in moved), 0, 1, *(2 + k for k in kept))
-    back = tuple(int(np.argsort(front)[d]) for d in np.argsort(of_out))
-    alongs = [alongs[k] for k in kept]
+    lhs, rhs, of_out = dims
+    channels_last = len(x) - 1 in lhs.summed
+    of_x, of_w = (*lhs.free, *lhs.shared, *lhs.summed, *lhs.space), (*rhs.shared, *rhs.free, *rhs.summed, *rhs.space)
+    shape_of_x = (*(math.prod(x[d] for d in role) for role in (lhs.free, lhs.shared, lhs.summed)), *(x[d] for d in lhs.space))
+    shape_of_w = (*(math.prod(w[d] for d in role) for role in (rhs.shared, rhs.free, rhs.summed)), *(w[d] for d in rhs.space))
+    order = (*of_out.left, *of_out.shared, *of_out.right, *of_out.space)
+    counts, shape, back = tuple(out[d] for d in of_out.space), tuple(out[d] for d in order), tuple(map(int, np.argsort(order)))
 
     def run(a, b):
-        a = a.transpose(of_x).transpose(front).astype(work, copy=False)
-        b = b.transpose(of_w).astype(work, copy=False)
-        b = b.reshape(groups, -1, b.shape[1], *(b.shape[2 + k] for k in kept))
-        n, c, *space = a.shape[len(moved):]
-        if batch_groups > 1:                    # [.., (g n), c, s..] -> [(.. n), g, c, s..]
-            a = a.reshape(-1, groups, n // groups, c, *space).swapaxes(1, 2).reshape(-1, groups, c, *space)
-        else:
-            a = a.reshape(-1, groups, c // groups, *space)
-        y = convolve(a, b, alongs, counts, channels_last)
-        return y.reshape(*extra, -1, y.shape[1] * y.shape[2], *counts).transpose(back).astype(result, copy=False)
+        a = a.transpose(of_x).astype(work, copy=False).reshape(shape_of_x)
+        b = b.transpose(of_w).astype(work, copy=False).reshape(shape_of_w)
+        return convolve(a, b, alongs, counts, channels_last).reshape(shape).transpose(back).astype(result, copy=False)
 
     return run
 

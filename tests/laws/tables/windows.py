@@ -1,14 +1,15 @@
 """Convolutions and reductions over windows."""
 
-from itertools import product
-
 import numpy as np
 
-from distad.ops.conv import ConvDimensionNumbers
-from tests.laws.calls import Call, M, N, Operand, Table, bf16, c, call, f, i32
+from distad.ops.conv import ConvDims, Operand, Result
+from tests.laws.calls import Call, M, N, Table, bf16, c, call, f, i32
+from tests.laws.calls import Operand as Argument
 
-FIRST = ((0, 1, 2), (0, 1, 2), (0, 1, 2))
-SHUFFLED = ((2, 0, 1), (1, 2, 0), (1, 2, 0))
+FIRST = ConvDims(Operand((), (0,), (1,), (2,)), Operand((), (0,), (1,), (2,)), Result((), (0,), (1,), (2,)))
+SHUFFLED = ConvDims(Operand((), (2,), (0,), (1,)), Operand((), (1,), (2,), (0,)), Result((), (1,), (2,), (0,)))
+SHARED = ConvDims(Operand((1,), (0,), (2,), (3,)), Operand((0,), (2,), (1,), (3,)), Result((1,), (0,), (2,), (3,)))
+NO_SUM = ConvDims(Operand((1,), (0, 2), (), (3,)), Operand((0,), (), (), (1,)), Result((1,), (3, 0), (), (2,)))
 
 
 def along(x: np.ndarray, k: int, count: int, stride: int, low: int, base: int, dilation: int):
@@ -18,25 +19,23 @@ def along(x: np.ndarray, k: int, count: int, stride: int, low: int, base: int, d
     return np.where(there, x[..., np.where(there, at // base, 0)], 0), there
 
 
-def convolution(x: Operand, w: Operand, count: int, stride: int = 1, padding=(0, 0), base: int = 1, dilation: int = 1,
-                features: int = 1, batches: int = 1, specs=FIRST) -> Call:
-    """Along one dimension: [n, c, s] with [o, i, k]."""
+def convolution(x: Argument, w: Argument, count: int, stride: int = 1, padding=(0, 0), base: int = 1, dilation: int = 1,
+                dims: ConvDims = FIRST) -> Call:
+    """Along one dimension of space; letters are n n' for what is free in x, o in w, g for what they share, c for what is summed."""
+    letters = [{d: letter for role, names in zip(of, words, strict=True) for d, letter in zip(role, names, strict=False)}
+               for of, words in zip(dims, (('g', 'nm', 'c', 's'), ('g', 'o', 'c', 'k'), ('g', 'nm', 'o', 's')), strict=True)]
+    x_s, w_k, out = (''.join(found[d] for d in range(len(found))) for found in letters)
+
     def reference(x, w):
-        x, w = (v.astype(float) if v.dtype.kind == 'V' else v for v in (x.transpose(specs[0]), w.transpose(specs[1])))
-        n, o = len(x) // batches, len(w)
-        y = np.zeros((n, o, count), x.dtype)
-        for j, k in product(range(o), range(w.shape[2])):
-            own = x[j // (o // batches) * n:][:n]
-            i = w.shape[1]
-            own = own[:, j // (o // features) * i:][:, :i]
-            y[:, j] += np.einsum('nis,i->ns', along(own, k, count, stride, padding[0], base, dilation)[0], w[j, :, k])
-        return y.transpose(np.argsort(specs[2]))
+        x, w = (v.astype(float) if v.dtype.kind == 'V' else v for v in (x, w))
+        x, w = np.moveaxis(x, x_s.index('s'), -1), np.moveaxis(w, w_k.index('k'), -1)
+        return sum(np.einsum(f"{x_s.replace('s', '')}s,{w_k.replace('k', '')}->{out}",
+                             along(x, k, count, stride, padding[0], base, dilation)[0], w[..., k]) for k in range(w.shape[-1]))
     return call(reference, x, w, window_strides=(stride,), padding=(padding,), lhs_dilation=(base,), rhs_dilation=(dilation,),
-                dimension_numbers=ConvDimensionNumbers(*specs), feature_group_count=features, batch_group_count=batches,
-                preferred_element_type=None)
+                dims=dims, preferred_element_type=None)
 
 
-def windowed(reduce, x: Operand, counts, sizes, strides=(1, 1), padding=((0, 0), (0, 0)), base=(1, 1), dilation=(1, 1)) -> Call:
+def windowed(reduce, x: Argument, counts, sizes, strides=(1, 1), padding=((0, 0), (0, 0)), base=(1, 1), dilation=(1, 1)) -> Call:
     """Over two dimensions; `reduce` is a ufunc and the element that changes nothing."""
     ufunc, nothing = reduce
 
@@ -54,7 +53,7 @@ def reductions(reduce, *more: Call) -> list[Call]:
             windowed(reduce, f(6, 7), (6, 7), (2, 3), (2, 1), ((1, 0), (2, 2)), (2, 1), (1, 2)), *more]
 
 
-def winners(select: str, x: Operand, counts, sizes, strides=(1, 1), padding=((0, 0), (0, 0))):
+def winners(select: str, x: Argument, counts, sizes, strides=(1, 1), padding=((0, 0), (0, 0))):
     """For each window, in order, the place of its winner, as a matrix [windows, elements]."""
     sign = 1 if select == 'max' else -1
     picks = np.zeros((np.prod(counts), x.size))
@@ -67,7 +66,7 @@ def winners(select: str, x: Operand, counts, sizes, strides=(1, 1), padding=((0,
     return picks
 
 
-def picking(select: str, x: Operand, counts, sizes, strides=(1, 1), padding=((0, 0), (0, 0)), back: bool = False) -> Call:
+def picking(select: str, x: Argument, counts, sizes, strides=(1, 1), padding=((0, 0), (0, 0)), back: bool = False) -> Call:
     def reference(t, x):
         matrix = winners(select, x, counts, sizes, strides, padding)
         return (matrix.T @ t.ravel()).reshape(x.shape) if back else (matrix @ t.ravel()).reshape(counts)
@@ -80,14 +79,11 @@ SUM, MAX, MIN = (np.add, 0), (np.maximum, -np.inf), (np.minimum, np.inf)
 
 TABLE: Table = {
     'conv_general_dilated': [
-        convolution(f(M, N, 5), f(6, N, 3), 3).but(places=14),
-        convolution(f(4, M, 6), f(N, M, 2), 3, stride=2),
-        convolution(f(M, 7, 4), f(3, N, M), 8, padding=(2, -3), base=2, dilation=2, specs=SHUFFLED),
-        convolution(f(4, M, 5), f(N, 1, 3), 3, features=12), convolution(f(2, 8, 5), f(12, 2, 2), 4, features=4),
-        convolution(f(M, 3, 5), f(N, 3, 2), 4, batches=12), convolution(f(8, 2, 4), f(4, 2, 2), 3, batches=4),
-        convolution(f(2, 4, N), f(6, 4, 1), N), convolution(f(2, 4, N), f(6, 4, N), 1),
-        convolution(i32(4, 6, 5), i32(8, 6, 3), 3),
-        convolution(c(4, 6, 5), c(8, 6, 3), 3, stride=2, padding=(0, 2)),
+        convolution(f(M, N, 5), f(6, N, 3), 3).but(places=14), convolution(f(4, M, 6), f(N, M, 2), 3, stride=2),
+        convolution(f(M, 7, 4), f(3, N, M), 8, padding=(2, -3), base=2, dilation=2, dims=SHUFFLED),
+        convolution(f(M, 4, 2, 5), f(4, 2, 6, 3), 6, padding=(2, 1), dims=SHARED).but(places=10),
+        convolution(f(M, 4, 3, 5), f(4, 3), 3, dims=NO_SUM), convolution(f(2, 4, N), f(6, 4, 1), N),
+        convolution(i32(4, 6, 5), i32(8, 6, 3), 3), convolution(c(4, 6, 5), c(8, 6, 3), 3, stride=2, padding=(0, 2)),
         convolution(bf16(4, 6, 4), bf16(2, 6, 1), 4).but(orders=0, tolerance=2e-2)],
     'reduce_window_sum': reductions(SUM, windowed(SUM, i32(M, 6), (M, 5), (1, 2)), windowed(SUM, c(M, 6), (M, 2), (1, 3), (1, 3)),
                                     windowed(SUM, f(4, 50), (4, 11), (1, 40))),
