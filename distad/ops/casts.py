@@ -94,8 +94,8 @@ reduced_vary_cast = _cast('reduced_vary_cast', 'R', 'V', lambda: vary_unreduced_
 def _sum_kernel(place: Place, ins, outs, params) -> Callable:
     axes = params['axes']
 
-    def move(flat):
-        return collectives.all_reduce(mpi.group(place.mesh, axes), flat, reduction(params), where=place)
+    def move(flat, given):
+        return collectives.all_reduce(mpi.group(place.mesh, axes), flat, reduction(params), given=given, where=place)
 
     return together(move)
 

@@ -213,7 +213,7 @@ def _permute_type(*types: ArrayType, axes: Axes, perm: tuple[tuple[int, int], ..
 
 def _permute_kernel(place: Place, ins, outs, params) -> Callable:
     group = _group(place, params['axes'])
-    return together(lambda flat: permute(group, flat, params['perm'], where=place))
+    return together(lambda flat, given: permute(group, flat, params['perm'], where=place))
 
 
 ppermute = Primitive(
@@ -234,7 +234,7 @@ def _extremum(kind: str, source: str, name: str) -> Primitive:
 
     def kernel(place: Place, ins, outs, params) -> Callable:
         group = _group(place, params['axes'])
-        return together(lambda flat: collectives.all_reduce(group, flat, kind, where=place))
+        return together(lambda flat, given: collectives.all_reduce(group, flat, kind, given=given, where=place))
 
     def jvp(primals, tangents, *, axes: Axes):
         outs = made[0](*primals, axes=axes)

@@ -14,6 +14,7 @@ the operand itself. `where` is anything with the path of the equation and the us
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable, Sequence
@@ -33,31 +34,61 @@ _UINT8 = np.dtype(np.uint8)
 _FLOAT32 = np.dtype(np.float32)
 
 
-def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
-    """The sum (exact sum, max, min) over the ranks, on all of them. A NaN on one rank is one in the max and min too."""
-    dtype = wire_dtype(x.dtype, kind)
+def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, given: bool = False, where: Any = NOWHERE) -> np.ndarray:
+    """The sum (exact sum, max, min) over the ranks, on all of them. A NaN on one rank is one in the max and min too.
+
+    An operand that is `given` may be overwritten, and becomes the result. Large ones go in several messages.
+    """
+    dtype, operation, add = _way(x.dtype, kind, config.reproducible)
     if _nothing_to_send(group, x):
         return x
-    if add := _adder(x.dtype, kind):
+    if add is not None:
         return _all_added(group, x, add, where)
     sent = _to_wire(x, dtype)
-    out = np.empty_like(sent)
-    operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
-    communicate('all-reduce', group, x.dtype, sent.nbytes, where,
-                 lambda comm: comm.Iallreduce(sent, out, operation))
+    # MPI copies an operand that it must not overwrite before it adds. Here a piece is copied when its turn comes.
+    out = sent if given or sent is not x and dtype is not _UINT8 else np.empty_like(sent)
+    if sent.nbytes <= 2 * _PIECE:
+        starts = (_sum_of(out, sent, operation),)
+    else:
+        summands = _pieces(sent)
+        starts = [_sum_of(*pair, operation) for pair in zip(summands if out is sent else _pieces(out), summands, strict=True)]
+    communicate('all-reduce', group, x.dtype, sent.nbytes, where, *starts)
     return _from_wire(out, x.dtype)
+
+
+def _sum_of(out: np.ndarray, summand: np.ndarray, operation: Any) -> Callable[[Any], Any]:
+    """The start of one message, whose result takes the place of the operand or of its copy."""
+    def start(comm: Any) -> Any:
+        if out is not summand:
+            out[...] = summand
+        return comm.Iallreduce(mpi.in_place(), out, operation)
+    return start
+
+
+@functools.lru_cache
+def _way(dtype: np.dtype, kind: str, reproducible: bool) -> tuple[np.dtype, Any, Callable | None]:
+    """For sums (exact sums, maxima, minima) of a dtype: the dtype of the wire, MPI's operation, and who adds in its place."""
+    wire, add = wire_dtype(dtype, kind), _adder(dtype, kind, reproducible)
+    return wire, None if add else mpi.operation(_wire_kind(dtype, kind), wire), add
+
+
+_PIECE = 4 << 20  # bytes of one message: large ones were three times as fast in pieces that stay in the cache
+
+
+def _pieces(x: np.ndarray) -> list[np.ndarray]:
+    step, flat = _PIECE // x.itemsize, x.reshape(-1)
+    return [flat[i:i + step] for i in range(0, flat.size, step)]
 
 
 def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
     """Part `index` of the sum over the ranks. x: [n, ...], one part for each of the n ranks; returns [...]."""
-    dtype = wire_dtype(x.dtype, kind)
+    dtype, operation, add = _way(x.dtype, kind, config.reproducible)
     if _nothing_to_send(group, x):
         return x[group.index]
-    if add := _adder(x.dtype, kind):
+    if add is not None:
         return _part_added(group, x, add, where)
     sent = _to_wire(x, dtype)
     out = np.empty(x.shape[1:], dtype)
-    operation = mpi.operation(_wire_kind(x.dtype, kind), dtype)
     communicate('reduce-scatter', group, x.dtype, sent.nbytes, where,
                  lambda comm: comm.Ireduce_scatter_block(sent, out, operation))
     return _from_wire(out, x.dtype)
@@ -68,11 +99,11 @@ def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any
 _FEW = 1 << 14  # bytes that go to all ranks rather than each element to the rank that adds it
 
 
-def _adder(dtype: np.dtype, kind: str) -> Callable[[np.ndarray], np.ndarray] | None:
+def _adder(dtype: np.dtype, kind: str, reproducible: bool) -> Callable[[np.ndarray], np.ndarray] | None:
     """How the summands [n, k] become the sum [k], in a dtype of the wire or, exact, their own; None where any order will do."""
     if not dtypes.is_float(dtype) or kind not in ('sum', 'exact'):
         return None
-    return exact.rounded if kind == 'exact' else exact.in_order if config.reproducible else None
+    return exact.rounded if kind == 'exact' else exact.in_order if reproducible else None
 
 
 def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.ndarray:
@@ -196,14 +227,15 @@ def _same_call(group: Group, call: str) -> None:
 # ---- the one way out
 
 def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
-                start: Callable[[Any], Any]) -> None:
-    """Begin an operation with `start(comm)`, which gives a request, record it and wait for it."""
-    record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where)
+                *starts: Callable[[Any], Any]) -> None:
+    """Begin an operation with `start(comm)`, which gives a request, record it and wait for it; of several, one after the other."""
+    record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where, messages=len(starts))
     if config.check_comm:
         # What a rank sends to one other may differ in size.
         size = '' if op == 'collective-permute' else f' {nbytes} B'
         _same_call(group, f'{op} over {",".join(group.axes)},{size} {dtypes.name(dtype)}, at {record.source}')
-    _begin_and_wait(record, group, where, start)
+    for start in starts:
+        _begin_and_wait(record, group, where, start)
     recorder.end(record)
 
 
@@ -263,11 +295,11 @@ def _wire_kind(dtype: np.dtype, kind: str) -> str:
 
 def _to_wire(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     x = np.asarray(x, order='C')
-    return x.view(dtype) if x.dtype.kind == 'b' else x.astype(dtype, copy=False)
+    return x if x.dtype is dtype else x.view(dtype) if x.dtype.kind == 'b' else x.astype(dtype, copy=False)
 
 
 def _from_wire(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return x.view(dtype) if dtype.kind == 'b' else x.astype(dtype, copy=False)
+    return x if x.dtype is dtype else x.view(dtype) if dtype.kind == 'b' else x.astype(dtype, copy=False)
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:
@@ -276,4 +308,4 @@ def _bytes(x: np.ndarray) -> np.ndarray:
 
 
 def _nothing_to_send(group: Group, x: np.ndarray) -> bool:
-    return group.size == 1 or not x.nbytes
+    return len(group.ranks) == 1 or not x.nbytes

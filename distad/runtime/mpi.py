@@ -138,6 +138,11 @@ def operation(kind: str, dtype: np.dtype) -> Any:
     return {'sum': mpi.SUM, 'max': mpi.MAX, 'min': mpi.MIN}[kind]
 
 
+def in_place() -> Any:
+    """What stands for the operand where the result takes its place."""
+    return _world().MPI.IN_PLACE
+
+
 @functools.cache
 def _keeping_nan(kind: str) -> Any:
     """Max or min as NumPy means it: MPI's own drop a NaN. Made once, as MPICH has room for 32 operations only."""
@@ -207,10 +212,12 @@ def test_all(requests: list) -> bool:
 
 def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
     """Wait for a collective on a channel."""
-    here = _world()
+    here, test = _world(), request.Test
     try:
-        wait(request.Test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers,
-             here.tries)
+        for _ in range(here.tries):
+            if test():
+                return
+        wait(test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers)
     except CollectiveTimeoutError:
         _overdue(what())
     except BaseException:

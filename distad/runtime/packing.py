@@ -5,16 +5,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 
-def together(move: Callable[[np.ndarray], np.ndarray]) -> Callable[..., list[np.ndarray]]:
-    """A function of blocks that sends them flat, a message for each dtype. `move` keeps the shape of what it is given."""
+def together(move: Callable[[np.ndarray, bool], np.ndarray]) -> Callable[..., list[np.ndarray]]:
+    """A function of blocks that sends them flat, a message for each dtype. `move(flat, given)` keeps the shape of what it gets;
+    if it is `given`, nobody else holds it.
+    """
     def run(*blocks: np.ndarray) -> list[np.ndarray]:
         if len(blocks) == 1:
             block = np.asarray(blocks[0])
-            return [move(np.ascontiguousarray(block).reshape(block.shape))]
+            return [move(np.ascontiguousarray(block).reshape(block.shape), False)]
         out: list = [None] * len(blocks)
         for members in by_dtype(blocks):
             parts = [np.asarray(blocks[i]) for i in members]
-            moved = move(np.concatenate([p.reshape(-1) for p in parts]))
+            moved = move(np.concatenate([p.reshape(-1) for p in parts]), True)
             start = 0
             for i, p in zip(members, parts, strict=True):
                 out[i] = moved[start:start + p.size].reshape(p.shape)

@@ -55,10 +55,12 @@ class Record:
     source: Any
     started: float
     ended: float | None = None
+    messages: int = 1
 
     def __str__(self) -> str:
         path = f' ({self.path})' if self.path else ''
-        return (f'#{self.sequence} {self.op} over {",".join(self.axes)}, {self.nbytes} B {dtypes.name(self.dtype)}, '
+        parts = f' in {self.messages} messages' if self.messages > 1 else ''
+        return (f'#{self.sequence} {self.op} over {",".join(self.axes)}, {self.nbytes} B {dtypes.name(self.dtype)}{parts}, '
                 f'at {self.source}{path}')
 
 
@@ -96,10 +98,10 @@ def count() -> Iterator[Count]:
         del _open[next(i for i, other in enumerate(_open) if other is c)]
 
 
-def begin(op: str, axes: tuple[str, ...], place: str, nbytes: int, dtype: np.dtype, where: Any = NOWHERE) -> Record:
+def begin(op: str, axes: tuple[str, ...], place: str, nbytes: int, dtype: np.dtype, where: Any = NOWHERE, messages: int = 1) -> Record:
     """Note that a collective starts. `place` is where this rank stands in the mesh, for the log: 'X=0 Y=1'."""
     source = where.source or user_source()
-    record = Record(next(_sequence), op, axes, place, nbytes, dtype, where.path, source, time.perf_counter())
+    record = Record(next(_sequence), op, axes, place, nbytes, dtype, where.path, source, time.perf_counter(), messages=messages)
     _ring.append(record)
     for c in _open:
         c.by_op[op] = c.by_op.get(op, 0) + 1
