@@ -4,6 +4,11 @@
     exits         how a rank that fails or leaves ends the whole job
     mpi           the world, and a communicator for any mesh axes; the only importer of mpi4py
     recorder      a record of every collective: ring buffer, counters, log line
+    blackbox      the last collectives of each rank, in memory that the ranks of a node share
+    watchdog      the report on a collective that did not come together, and the end of the job
+    agreement     whether ranks run the same program and hold the same values
+    values        the operation that gives NaN
+    timeline      what a rank did when, as a file
     collectives   the few collectives, any dtype, each through one function that records and waits with a deadline
     blocks        which part of an array lies on which rank
     moves         from one type to another: the plan, and carrying it out

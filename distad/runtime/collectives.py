@@ -118,7 +118,8 @@ def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.nda
     share = -(-size // group.size)
     rows = np.concatenate([sent, np.zeros(share * group.size - size, sent.dtype)])
     parts, out = np.empty((group.size, share), sent.dtype), np.empty(share * group.size, x.dtype)
-    record = recorder.begin('all-reduce', group.axes, group.place, rows.nbytes + share * x.itemsize, x.dtype, where)
+    record = recorder.begin('all-reduce', group.axes, group.place, rows.nbytes + share * x.itemsize, x.dtype, where, group.ranks,
+                            group.channel.calls + 1)
     _begin_and_wait(record, group, where, lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)))
     mine = add(parts).astype(x.dtype, copy=False)
     _begin_and_wait(record, group, where, lambda comm: comm.Iallgather(_bytes(mine), _bytes(out)))
@@ -229,7 +230,7 @@ def _same_call(group: Group, call: str) -> None:
 def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
                 *starts: Callable[[Any], Any]) -> None:
     """Begin an operation with `start(comm)`, which gives a request, record it and wait for it; of several, one after the other."""
-    record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where, messages=len(starts))
+    record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where, group.ranks, group.channel.calls + 1, len(starts))
     if config.check_comm:
         # What a rank sends to one other may differ in size.
         size = '' if op == 'collective-permute' else f' {nbytes} B'

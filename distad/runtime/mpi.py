@@ -25,7 +25,7 @@ import numpy as np
 from distad import log
 from distad.errors import CollectiveTimeoutError, DisagreementError
 from distad.late import Late
-from distad.runtime import blackbox, exits, launch, watchdog
+from distad.runtime import blackbox, exits, launch, timeline, watchdog
 from distad.runtime.blackbox import Box
 from distad.source import user_source
 from distad.types.mesh import Mesh
@@ -33,7 +33,8 @@ from distad.types.mesh import Mesh
 threads_of = Late('threadpoolctl')
 
 _GOODBYE = 1
-_HELLO = 2  # and up: one tag for each communicator that is being made
+_CLOCK = 2
+_HELLO = 3  # and up: one tag for each communicator that is being made
 
 
 @dataclass(slots=True, eq=False)
@@ -262,6 +263,45 @@ def _leave() -> None:
         time.sleep(5e-4)
 
 
+# ---- clocks
+
+_ROUNDS = 20
+
+
+def clock() -> tuple[float, float]:
+    """Rank 0's time.perf_counter() about now, and by how much this rank's is ahead of it. All ranks of the run take part."""
+    return _clock(_world())
+
+
+def _clock(here: _World) -> tuple[float, float]:
+    # Cristian's method: rank 0 says its time, and of several rounds the shortest tells it best. ("Probabilistic clock
+    # synchronization", Distributed Computing 3, 1989.)
+    theirs, sent = np.zeros(1), np.zeros(1)
+
+    def finish(request: Any) -> None:
+        wait(request.Test, lambda: 'the comparison of the clocks', tries=here.tries)
+
+    if here.rank == 0:
+        for other in range(1, here.size):
+            for _ in range(_ROUNDS):
+                finish(here.comm.Irecv(theirs, other, _CLOCK))
+                sent[0] = time.perf_counter()
+                finish(here.comm.Isend(sent, other, _CLOCK))
+        starts = np.array([time.perf_counter()])
+    else:
+        rounds = []
+        for _ in range(_ROUNDS):
+            begun = time.perf_counter()
+            finish(here.comm.Isend(sent, 0, _CLOCK))
+            finish(here.comm.Irecv(theirs, 0, _CLOCK))
+            ended = time.perf_counter()
+            rounds.append((ended - begun, (begun + ended) / 2 - theirs[0]))
+        ahead = min(rounds)[1]
+        starts = np.zeros(1)
+    finish(here.comm.Ibcast(starts))
+    return float(starts[0]), ahead if here.rank else 0.
+
+
 # ---- making communicators
 
 def _channel(ranks: tuple[int, ...]) -> Channel:
@@ -342,7 +382,7 @@ def file(path: str, mode: str) -> Iterator[Any]:
     MPI = _world().MPI
     flags = {'create': MPI.MODE_CREATE | MPI.MODE_EXCL | MPI.MODE_WRONLY, 'write': MPI.MODE_WRONLY, 'read': MPI.MODE_RDONLY}
     # Data sieving would also write back what lies between the pieces of this rank: what others are writing.
-    info = MPI.Info.Create({'romio_ds_write': 'disable', 'romio_ds_read': 'disable'})
+    info = MPI.Info.Create({'romio_ds_write': 'disable'})
     try:
         handle = MPI.File.Open(MPI.COMM_SELF, path, flags[mode], info)
         try:
@@ -415,7 +455,10 @@ def _world() -> _World:
                             ', and so does MPICH (MPIR_CVAR_ENABLE_HEAVY_YIELD=1)' if yielding else '')
         _limit_blas(max(1, len(mine) // sharing))
         exits.install(all_ranks.rank, abort, _leave, box)
-    return _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries, box=box)
+    world = _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries, box=box)
+    if folder := os.environ.get('DISTAD_TRACE'):
+        timeline.start(folder, world.rank, world.size, _clock(world))
+    return world
 
 
 def _limit_blas(threads: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count as counting
@@ -43,7 +43,10 @@ NOWHERE = Where()
 
 @dataclass(slots=True)
 class Record:
-    """One collective. Times are `time.perf_counter()` seconds; `ended` is None while it runs."""
+    """One collective. Times are `time.perf_counter()` seconds; `ended` is None while it runs.
+
+    It is the same on each of its `ranks` that has the same `call`, its number among these ranks.
+    """
 
     sequence: int
     op: str
@@ -54,6 +57,8 @@ class Record:
     path: str
     source: Any
     started: float
+    ranks: tuple[int, ...] = ()
+    call: int = 0
     ended: float | None = None
     messages: int = 1
 
@@ -78,6 +83,7 @@ class Count:
 
 _ring: deque[Record] = deque(maxlen=LENGTH)
 _open: list[Count] = []
+listeners: list[Callable[[Record], None]] = []  # called with every collective that has ended
 _sequence = counting(1)
 
 
@@ -98,10 +104,12 @@ def count() -> Iterator[Count]:
         del _open[next(i for i, other in enumerate(_open) if other is c)]
 
 
-def begin(op: str, axes: tuple[str, ...], place: str, nbytes: int, dtype: np.dtype, where: Any = NOWHERE, messages: int = 1) -> Record:
+def begin(op: str, axes: tuple[str, ...], place: str, nbytes: int, dtype: np.dtype, where: Any = NOWHERE,
+          ranks: tuple[int, ...] = (), call: int = 0, messages: int = 1) -> Record:
     """Note that a collective starts. `place` is where this rank stands in the mesh, for the log: 'X=0 Y=1'."""
     source = where.source or user_source()
-    record = Record(next(_sequence), op, axes, place, nbytes, dtype, where.path, source, time.perf_counter(), messages=messages)
+    record = Record(next(_sequence), op, axes, place, nbytes, dtype, where.path, source, time.perf_counter(), ranks, call,
+                    messages=messages)
     _ring.append(record)
     for c in _open:
         c.by_op[op] = c.by_op.get(op, 0) + 1
@@ -112,5 +120,7 @@ def begin(op: str, axes: tuple[str, ...], place: str, nbytes: int, dtype: np.dty
 def end(record: Record) -> None:
     """Note that it has completed on this rank."""
     record.ended = time.perf_counter()
+    for listener in listeners:
+        listener(record)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug('%s: %s, %.3f ms', record.place, record, (record.ended - record.started) * 1e3)
