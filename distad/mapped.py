@@ -47,7 +47,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Hashable
             inside = [_entering(trace, x, d, label) for x, d, label in zip(leaves, places, labels, strict=True)]
         positional, named = tree.unflatten(structure, inside)
         rest = iter(positional)
-        positional = [x if _untouched(in_axes, i) else next(rest) for i, x in enumerate(args)]
+        positional = [_as_it_is(trace, x, f"argument {i}") if _untouched(in_axes, i) else next(rest) for i, x in enumerate(args)]
         with use_trace(trace), named_axis(axis_name, axis.size) if axis_name is not None else nullcontext():
             out = fun(*positional, **named)
         outs, out_structure = tree.flatten(out)
@@ -125,9 +125,18 @@ def _axis(leaves: list, places: list[int | None], labels: list[str], name: Hasha
     axes = next(iter(splits.values()), ())
     asked = () if spmd_axis_name is None else spmd_axis_name if isinstance(spmd_axis_name, tuple) else (spmd_axis_name,)
     if asked and asked != axes:
-        raise ValueError(f"vmap: spmd_axis_name says that the batch lies over {', '.join(map(str, asked))}, and the mapped arguments are "
+        raise ValueError(f"vmap: spmd_axis_name puts the batch over {', '.join(map(str, asked))}, and the mapped arguments are "
                          f"{'split over ' + ', '.join(axes) if axes else 'whole'} there. Reshard them, or leave spmd_axis_name out.")
     return AxisData(size=next(iter(sizes.values())), name=name, axes=axes, mesh=mesh if axes else EMPTY_MESH)
+
+
+def _as_it_is(trace: BatchTrace, x, label: str):
+    """An argument that is not mapped: the same object, unless arrays in it have a state that a split batch hides."""
+    if not trace.axis.axes:
+        return x
+    leaves, structure = tree.flatten(x)
+    inside = [_entering(trace, leaf, None, label) for leaf in leaves]
+    return x if all(a is b for a, b in zip(inside, leaves, strict=True)) else tree.unflatten(structure, inside)
 
 
 def _entering(trace: BatchTrace, x, dim: int | None, label: str):
