@@ -6,7 +6,7 @@ table in `runtime.moves`, and the table is closed under that map, no other rule 
 rounded once.
 """
 
-from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.primitive import Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.runtime import moves
@@ -67,6 +67,15 @@ def _messages(ins, outs, params) -> list[tuple[str, tuple[str, ...]]]:
                               for step in moves.messages(moves.plan(_placed(t, want), want))))
 
 
+def _batch(axis, values, dims, *, to, **how):
+    """The batch stays where it is; so does a value without one along the axes that the batch is split over."""
+    def outside(x, d, want: ArrayType) -> ArrayType:
+        if d is not None:
+            return axis.batched(want, d)
+        return want.update(reduced=want.reduced | typeof(x).reduced.intersection(axis.axes))
+    return reshard(*values, to=tuple(map(outside, values, dims, to)), **how), list(dims)
+
+
 def _show(params: dict) -> dict:
     return {k: v for k, v in params.items() if k != 'to'}
 
@@ -77,7 +86,7 @@ reshard = Primitive(
     kernel=_kernel,
     jvp=_jvp,
     transpose=_transpose,
-    batch=NoRule('vmap is not built yet'),
+    batch=_batch,
     linearity=ADDITIVE,
     multiple=True,
     show=_show,
