@@ -7,9 +7,10 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 `import distad` starts no MPI; the first mesh or device does.
 """
 
-from distad import checkpoint, debug, extend, interpreters, lax, nn, numpy, ops, profiler, random, scipy, sharding, tree
+from distad import checkpoint, debug, experimental, extend, interpreters, lax, nn, numpy, ops, profiler, random, scipy, sharding, tree
 from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
+from distad.callbacks import pure_callback
 from distad.config import config
 from distad.control.custom import custom_jvp, custom_vjp
 from distad.control.jit import jit
@@ -45,6 +46,7 @@ from distad.lax.placement import (
     process_index,
     reshard,
 )
+from distad.linear import linear_transpose
 from distad.mapped import vmap
 from distad.numpy import methods as _methods
 from distad.segment import segment_max, segment_min, segment_prod, segment_sum

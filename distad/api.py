@@ -169,7 +169,7 @@ class _Linear:
             if dtypes.is_float(t.dtype):
                 x = x if isinstance(x, np.generic) else as_value(x, 'vjp')
                 x = x.astype(t.dtype) if typeof(x).weak_type and typeof(x).dtype != t.dtype else x
-                _check_cotangent(typeof(x), t)
+                check_cotangent(typeof(x), t)
             if on:
                 cts.append(x)
         found = iter(backward(self.jaxpr, cts))
@@ -189,7 +189,7 @@ def _check_tangent(got: ArrayType, primal: ArrayType) -> None:
         raise TypeError(f"the tangent of a primal of type {primal} must have type {want}, got {got}")
 
 
-def _check_cotangent(got: ArrayType, out: ArrayType) -> None:
+def check_cotangent(got: ArrayType, out: ArrayType) -> None:
     want = out.dual()
     if not same_cotangent(got, want):
         raise ValueError(f"the cotangent of a result of type {out} must have type {want}, got {got}. Unreduced and reduced "

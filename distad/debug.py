@@ -1,12 +1,16 @@
-"""Looking at a running program: what it sends.
+"""Looking at a running program: what it computes, what it sends.
+
+    debug.print('loss {} after step {}', loss, step)            # also under jit, scan, vmap, grad and in shard_map
 
     with debug.count_collectives() as sent:
         step(params, batch)
     print(sent.total, sent.by_op, sent.bytes)
 """
 
+from distad.callbacks import debug_callback as callback
+from distad.callbacks import debug_print as print
 from distad.runtime.recorder import Record
 from distad.runtime.recorder import count as count_collectives
 from distad.runtime.recorder import recent as recent_collectives
 
-__all__ = ['Record', 'count_collectives', 'recent_collectives']
+__all__ = ['Record', 'callback', 'count_collectives', 'print', 'recent_collectives']

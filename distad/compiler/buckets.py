@@ -8,10 +8,10 @@ before it is needed, and weights that are gathered layer by layer would all be t
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 from distad.compiler.text import messages
-from distad.core.jaxpr import Equation, Jaxpr, Var
+from distad.core.jaxpr import Equation, Jaxpr, Var, has_effect
 
 
 def bucketed(jaxpr: Jaxpr) -> Jaxpr:
@@ -28,8 +28,11 @@ def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
     """Collectives by level, kind, axes and dtype, in the order of the program."""
     level: dict[Var, int] = {}
     found: dict = {}
+    of_effects = 0                                       # an effect waits for the one before it
     for eqn in equations:
         here = max((level.get(a, 0) for a in eqn.ins if a.__class__ is Var), default=0)
+        if has_effect(eqn):
+            here = of_effects = max(here, of_effects)
         sent = messages(eqn) if eqn.primitive.multiple else []
         if sent and not eqn.primitive.separate and JOINED.issuperset(kind for kind, _ in sent):
             dtypes = frozenset(v.type.dtype for v in eqn.outs)
@@ -61,6 +64,8 @@ def _together(parts: Iterable[tuple]) -> tuple:
 def _ordered(equations: Sequence[Equation], group_of: dict, joined: dict) -> Iterable[Equation]:
     """The equations in an order in which each comes after what it reads, otherwise as they were."""
     maker = {v: eqn for eqn in equations for v in eqn.outs}
+    effects = [eqn for eqn in equations if has_effect(eqn)]
+    before = {id(eqn): [last] for last, eqn in pairwise(effects)}
     done: set[int] = set()
     for root in equations:
         stack = [root]
@@ -70,7 +75,7 @@ def _ordered(equations: Sequence[Equation], group_of: dict, joined: dict) -> Ite
             if id(group[0]) in done:
                 stack.pop()
                 continue
-            waits = [maker[a] for member in group for a in member.ins if a.__class__ is Var and a in maker]
+            waits = [maker[a] for member in group for a in member.ins if a.__class__ is Var and a in maker] + before.get(id(eqn), [])
             open_ = [w for w in waits if id(group_of.get(id(w), [w])[0]) not in done]
             if open_:
                 stack.extend(reversed(open_))

@@ -1,6 +1,6 @@
 """Common subexpressions: an equation that computes what an earlier one computed is dropped, collectives included."""
 
-from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
+from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, has_effect
 
 
 def cse(jaxpr: Jaxpr) -> Jaxpr:
@@ -10,7 +10,7 @@ def cse(jaxpr: Jaxpr) -> Jaxpr:
     kept: list[Equation] = []
     for eqn in jaxpr.equations:
         ins = tuple(_renamed(a, same) for a in eqn.ins)
-        key = None if eqn.primitive.effect else (eqn.primitive, tuple(map(_identity, ins)), _params(eqn.params))
+        key = None if has_effect(eqn) else (eqn.primitive, tuple(map(_identity, ins)), _params(eqn.params))
         before = seen.get(key) if key is not None else None
         if before is not None:
             same.update(zip(eqn.outs, before, strict=True))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from distad.core.jaxpr import Equation, Jaxpr, Var
+from distad.core.jaxpr import Equation, Jaxpr, Var, has_effect
 
 
 def dce(jaxpr: Jaxpr, used_outs: Sequence[bool] | None = None) -> Jaxpr:
@@ -11,7 +11,7 @@ def dce(jaxpr: Jaxpr, used_outs: Sequence[bool] | None = None) -> Jaxpr:
     live: set[Var] = {a for a in outs if a.__class__ is Var}
     kept: list[Equation] = []
     for eqn in reversed(jaxpr.equations):
-        if not eqn.primitive.effect and not any(v in live for v in eqn.outs):
+        if not has_effect(eqn) and not any(v in live for v in eqn.outs):
             continue
         if eqn.primitive.prune is not None:
             eqn = eqn.primitive.prune(eqn, [v in live for v in eqn.outs])

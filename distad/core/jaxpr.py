@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from distad.core.primitive import Primitive
 from distad.core.trace import current_trace
@@ -206,3 +207,13 @@ def sub_jaxprs(params: dict) -> Iterator[Jaxpr]:
             yield value
         elif isinstance(value, Sequence) and not isinstance(value, str):
             yield from (v for v in value if isinstance(v, Jaxpr))
+
+
+def has_effect(eqn: Equation) -> bool:
+    """Whether an equation does more than its results tell, itself or in a program inside it: then it stays, once, in its order."""
+    return eqn.primitive.effect or any(map(_effectful, sub_jaxprs(eqn.params)))
+
+
+@lru_cache(maxsize=4096)
+def _effectful(jaxpr: Jaxpr) -> bool:
+    return any(map(has_effect, jaxpr.equations))
