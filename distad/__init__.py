@@ -7,7 +7,23 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 `import distad` starts no MPI; the first mesh or device does.
 """
 
-from distad import checkpoint, debug, experimental, extend, interpreters, lax, nn, numpy, ops, profiler, random, scipy, sharding, tree
+from distad import (
+    checkpoint,
+    custom_batching,
+    debug,
+    experimental,
+    extend,
+    interpreters,
+    lax,
+    nn,
+    numpy,
+    ops,
+    profiler,
+    random,
+    scipy,
+    sharding,
+    tree,
+)
 from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.callbacks import pure_callback

@@ -78,21 +78,21 @@ def call_custom_jvp(fun: Callable, rule: Callable, args: Sequence) -> list:
         with use_trace(trace.inner):
             outs, places = _batch_custom_jvp(trace.axis, fun, rule, values, dims, trace.tag)
             return [trace.wrap(y, d) for y, d in zip(outs, places, strict=True)]
-    if isinstance(trace, Casting) or _passes_on(trace, args):
+    if isinstance(trace, Casting) or passes_on(trace, args):
         with use_trace(trace.parent):
             return call_custom_jvp(fun, rule, args)
-    if _stages(trace):
+    if stages(trace):
         jaxpr, consts = stage_closed(fun, [typeof(x) for x in args])
         return custom_jvp_call(*consts, *args, jaxpr=jaxpr, rule=rule, num_consts=len(consts))
     return list(fun(*args))
 
 
-def _passes_on(trace: Trace, args: Sequence) -> bool:
+def passes_on(trace: Trace, args: Sequence) -> bool:
     """Whether a call is none of a linear trace's: nothing that it writes down enters. Then its parent takes the call whole."""
     return isinstance(trace, LinearTrace) and not any(map(trace.owns, args))
 
 
-def _stages(trace: Trace) -> bool:
+def stages(trace: Trace) -> bool:
     """Whether the call is written down now."""
     return isinstance(trace, StageTrace) and not isinstance(trace, LinearTrace)
 
@@ -311,10 +311,10 @@ def call_custom_vjp(fun: Callable, fwd: Callable, bwd: Callable, args: Sequence)
         with use_trace(trace.inner):
             outs, places = _batch_custom_vjp(trace.axis, fun, fwd, bwd, values, dims, trace.tag)
             return [trace.wrap(y, d) for y, d in zip(outs, places, strict=True)]
-    if isinstance(trace, Casting) or _passes_on(trace, args):
+    if isinstance(trace, Casting) or passes_on(trace, args):
         with use_trace(trace.parent):
             return call_custom_vjp(fun, fwd, bwd, args)
-    if _stages(trace):
+    if stages(trace):
         jaxpr, consts = stage_closed(fun, [typeof(x) for x in args])
         return custom_vjp_call(*consts, *args, jaxpr=jaxpr, fwd=fwd, bwd=bwd, num_consts=len(consts))
     return list(fun(*args))
