@@ -19,6 +19,7 @@ from distad.core.trace import use_trace
 from distad.core.value import Linear, Zero, typeof
 from distad.errors import ShardingTypeError, VaryingPredicateError
 from distad.ops.basic import instantiated, zeros_of
+from distad.ops.cast import cast
 from distad.ops.compare import eq, ge, le, not_, select_n
 from distad.ops.stop import stopped
 from distad.transforms.batch import AxisData, batch_jaxpr, program_mentions
@@ -162,6 +163,8 @@ def _batch(axis: AxisData, values, dims, *, branches: Branches):
         raise ValueError(f"cond: a collective over the mapped axis {axis.name!r} stands in a branch, and the predicate differs along "
                          "that axis: not all elements would come to it. Move the collective out of the branch.")
     index = axis.move(index, d_index, 0)
+    t = typeof(index)
+    index = cast(index, t.update(reduced=t.reduced.intersection(t.mesh.manual_axes)))     # what is selected says what the result is
     made = []
     for i, b in enumerate(branches):
         chosen_here = _is(index, i, len(branches))

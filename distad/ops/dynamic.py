@@ -46,13 +46,18 @@ def _slice_impl(x, *starts, out, slice_sizes):
     return x[tuple(slice(a, a + n) for a, n in zip(at, out.shape, strict=True))]
 
 
-def _windows(rank: int) -> Windows:
+def _cut(shape: Dims, sizes: Dims) -> Dims:
+    """The dimensions along which it matters where a window starts."""
+    return tuple(d for d, (n, size) in enumerate(zip(shape, sizes, strict=True)) if n != size)
+
+
+def _windows(rank: int, cut: Dims) -> Windows:
     """Windows that keep all dimensions, at one place."""
-    return Windows(offset_dims=tuple(range(rank)), collapsed_slice_dims=(), start_index_map=tuple(range(rank)))
+    return Windows(offset_dims=tuple(range(rank)), collapsed_slice_dims=(), start_index_map=cut)
 
 
 def _corners(axis, starts, dims):
-    """The corners of a batch as index vectors: integers [batch, rank]."""
+    """The corners of a batch as index vectors: integers [batch, number of starts]."""
     whole = [expand_dims(axis.whole(s, d), (1,)) for s, d in zip(starts, dims, strict=True)]
     same = [convert_element_type(s, new_dtype=INDEX, weak_type=False) if typeof(s).dtype != INDEX else s for s in whole]
     return concatenate(*same, dimension=1)
@@ -60,10 +65,14 @@ def _corners(axis, starts, dims):
 
 def _slice_batch(axis, values, dims, *, slice_sizes: Dims):
     (x, *starts), (d, *of_starts) = values, dims
-    if all(s is None for s in of_starts):
-        return dynamic_slice(x, *inserted(starts, d, INDEX.type(0)), slice_sizes=inserted(slice_sizes, d, axis.size)), d
-    indices = _corners(axis, starts, of_starts)
-    return gather.batch(axis, (x, indices), (d, 0), windows=_windows(len(starts)), slice_sizes=slice_sizes, mode='clip',
+    cut = _cut(axis.hidden(typeof(x), d).shape, slice_sizes)
+    if all(of_starts[i] is None for i in cut):
+        starts = [s if i in cut else INDEX.type(0) for i, s in enumerate(starts)]
+        if d is not None:
+            starts, slice_sizes = inserted(starts, d, INDEX.type(0)), inserted(slice_sizes, d, axis.size)
+        return dynamic_slice(x, *starts, slice_sizes=slice_sizes), d
+    indices = _corners(axis, [starts[i] for i in cut], [of_starts[i] for i in cut])
+    return gather.batch(axis, (x, indices), (d, 0), windows=_windows(len(starts), cut), slice_sizes=slice_sizes, mode='clip',
                         fill=typeof(x).dtype.type(0))
 
 
@@ -109,11 +118,14 @@ def _update_transpose(ct, x, update, *starts):
 
 def _update_batch(axis, values, dims):
     (x, update, *starts), (d, of_update, *of_starts) = values, dims
-    if all(s is None for s in of_starts):
-        return dynamic_update_slice(axis.whole(x, d), axis.whole(update, of_update), INDEX.type(0), *starts), 0
     sizes = axis.hidden(typeof(update), of_update).shape
-    return scatter.batch(axis, (x, _corners(axis, starts, of_starts), update), (d, 0, of_update), windows=_windows(len(starts)),
-                         slice_sizes=sizes, mode='clip')
+    cut = _cut(axis.hidden(typeof(x), d).shape, sizes)
+    if all(of_starts[i] is None for i in cut):
+        starts = [s if i in cut else INDEX.type(0) for i, s in enumerate(starts)]
+        return dynamic_update_slice(axis.whole(x, d), axis.whole(update, of_update), INDEX.type(0), *starts), 0
+    corners = _corners(axis, [starts[i] for i in cut], [of_starts[i] for i in cut])
+    return scatter.batch(axis, (x, corners, update), (d, 0, of_update), windows=_windows(len(starts), cut), slice_sizes=sizes,
+                         mode='clip')
 
 
 dynamic_update_slice = Primitive(

@@ -6,7 +6,7 @@ cotangents, and those of an operand without batch add up.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,7 @@ from distad.transforms.transpose import same_cotangent
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.mesh import EMPTY_MESH, Mesh
+from distad.types.sharding import NamedSharding
 from tests.laws.blocks import block, place_of, version_axes
 from tests.laws.calls import Call
 from tests.laws.laws import Visit, chosen
@@ -154,7 +155,8 @@ class Batched:
         xs = self.operands()
         with recorder.count() as sent:
             made = self(*xs)
-        if sent.by_op and not (self.call.communicates or self.case.primitive.messages):
+        apart = self.axis.axes and self.case.primitive.name == 'while'              # asks whether all elements are done
+        if sent.by_op and not (self.call.communicates or self.case.primitive.messages or apart):
             yield f'sends {sent.by_op}'
         yield from self._stacked('value', made, self.case.outs)
 
@@ -235,6 +237,13 @@ def on_one_rank(primitive: Primitive, calls: Sequence[Call]) -> list[str]:
     return faults
 
 
+def named(param: object) -> set[str]:
+    """The mesh axes that a parameter speaks of."""
+    if isinstance(param, NamedSharding):
+        return {a for axes in param.spec.axes for a in axes}
+    return set(param) if isinstance(param, frozenset) else set()
+
+
 def on_mesh(primitive: Primitive, calls: Sequence[Call], mesh: Mesh, places: int = 3) -> list[str]:
     """The law on placed operands: batches that are whole, and batches split over the axes that the elements leave free."""
     faults: list[str] = []
@@ -243,7 +252,8 @@ def on_mesh(primitive: Primitive, calls: Sequence[Call], mesh: Mesh, places: int
         cases = chosen(primitive, call.but(places=places), mesh, Visit()) if call.operands else []
         for number, case in enumerate(cases):
             elements = Elements(case=case, mesh=mesh)
-            used = set().union(*(t.split_axes | t.unreduced | t.reduced | t.varying for t in (*case.types, *case.outs)))
+            used = set().union(*(t.split_axes | t.unreduced | t.reduced | t.varying for t in (*case.types, *case.outs)),
+                               *map(named, case.params.values()))
             unused = tuple(a for a in free.axis_names if a not in used)
             for k, dims in enumerate(few(call, number)):
                 whole = AxisData(size=3)
