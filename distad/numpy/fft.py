@@ -125,6 +125,26 @@ ifft, ifft2, ifftn = _family('ifft', 'The inverse Fourier transform',
 rfft, rfft2, rfftn = _family('rfft', 'The half of the Fourier transform of a real array that determines it', _from_real)
 irfft, irfft2, irfftn = _family('irfft', 'The real array of which rfft gives this', _to_real)
 
+_OTHER_WAY = {None: 'forward', 'backward': 'forward', 'ortho': 'ortho', 'forward': 'backward'}
+
+
+def hfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The Fourier transform of an array that is Hermitian, which is real: irfft of the conjugate, divided the other way round.
+
+    a: [..], the half with the frequencies from 0 on; n: the size of the result, by default 2 (size - 1). All else as `irfft`.
+
+        jnp.fft.hfft(jnp.ones(3))                 # 4., 0., 0., 0.
+    """
+    return _to_real('hfft', conj(a), None if n is None else (n,), (axis,), _OTHER_WAY.get(norm, norm))
+
+
+def ihfft(a, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The half from which `hfft` makes a real array: the conjugate of rfft, divided the other way round. All else as `rfft`.
+
+        jnp.fft.ihfft(jnp.ones(4))                # 1., 0., 0.
+    """
+    return conj(_from_real('ihfft', a, None if n is None else (n,), (axis,), _OTHER_WAY.get(norm, norm)))
+
 
 def fftfreq(n: int, d: float = 1.0, *, dtype=None) -> Value:
     """The frequencies [n] of a transform of samples d apart.
@@ -164,5 +184,5 @@ def _shifted(name: str, x, axes, shift: Callable) -> Value:
     return roll(x, [shift(x.shape[d]) for d in dims], dims) if dims else x
 
 
-__all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'irfft', 'irfft2', 'irfftn', 'rfft',
-           'rfft2', 'rfftfreq', 'rfftn']
+__all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'irfft', 'irfft2',
+           'irfftn', 'rfft', 'rfft2', 'rfftfreq', 'rfftn']

@@ -15,7 +15,8 @@ TRANSFORMS = [
     lambda np, x: np.fft.rfft(x), lambda np, x: np.fft.rfft(x, 7, 0, 'ortho'), lambda np, x: np.fft.irfft(x),
     lambda np, x: np.fft.irfft(x, 9), lambda np, x: np.fft.irfft(x, norm='forward'), lambda np, x: np.fft.fft2(x, norm='ortho'),
     lambda np, x: np.fft.rfftn(x), lambda np, x: np.fft.irfft2(x), lambda np, x: np.fft.fftshift(x),
-    lambda np, x: np.fft.ifftshift(x, 1)]
+    lambda np, x: np.fft.ifftshift(x, 1), lambda np, x: np.fft.hfft(x, 9), lambda np, x: np.fft.ihfft(x, norm='ortho'),
+    lambda np, x: np.fft.hfft(x * 1j, axis=0, norm='forward')]
 
 
 @pytest.mark.parametrize('index', range(len(TRANSFORMS)))
