@@ -1,7 +1,7 @@
 """Sums, products and extrema over segments of an array: jax.ops.segment_sum and its kin.
 
-The rows of an array are put together by the number of their segment. Where the rows are split over ranks, each rank adds up its
-own, and one all-reduce of the segments' size follows, or none if the sum may stay unreduced.
+The rows of an array are put together by the number of their segment. Where the rows are split over ranks, each rank puts together its
+own, and one all-reduce of the segments' size follows, or none if a sum may stay unreduced; products are gathered and multiplied.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,16 @@ from distad.core.lift import as_value, read
 from distad.core.primitive import Primitive
 from distad.core.value import Value, typeof
 from distad.errors import ConcretizationTypeError
-from distad.lax.indexing import bounds, unmarked, vectors
-from distad.lax.kind import kindly, settle, with_sharding
+from distad.lax.indexing import bounds, scattered, unmarked, vectors
+from distad.lax.kind import settle, whole_along, with_sharding
+from distad.lax.reduction import reduce_prod
 from distad.lax.shape import Sharding
 from distad.numpy.creation import full_like
 from distad.numpy.known import known
 from distad.ops import gather as ops
 from distad.ops import scatter as scattering
 from distad.ops.reduction import limit
+from distad.ops.reshape import reshape
 from distad.ops.windows import Windows
 
 _DOC = """{what}
@@ -28,7 +30,7 @@ _DOC = """{what}
     data: [n, ..]; segment_ids: integers [n], or of all of data's first dimensions; numbers out of range, negative ones too, count
     for no segment. The result is [num_segments, ..], without `num_segments` as many as there are numbers, which then have to
     be known. {empty} `indices_are_sorted`, `unique_indices` and `bucket_size` are accepted and not needed.
-    {communication} The other dimensions keep their split, reduced axes stay{unreduced}.
+    Communication: {how} where rows are split. The other dimensions keep their split, reduced axes stay{unreduced}.
     Raises ConcretizationTypeError for traced numbers without `num_segments`, ShardingTypeError for unreduced ones{refused}.
 
         jax.ops.{name}(jnp.ones(4), jnp.array([0, 1, 1, 5]), 2)
@@ -47,18 +49,33 @@ def _segments(name: str, primitive: Primitive, start: Callable[[np.dtype], Any],
         n = _count(name, ids) if num_segments is None else int(num_segments)
         if n < 0:
             raise ValueError(f"{name}: num_segments is zero or more, got {n}")
-        whole = t.update(shape=(n, *t.shape[k:]), partitions=((), *t.partitions[k:]), weak_type=False)
-        windows = Windows(offset_dims=tuple(range(k, t.ndim)), collapsed_slice_dims=(0,), start_index_map=(0,))
-        y = kindly(primitive, full_like(whole, start(t.dtype)), vectors([ids], ids.shape), x, windows=windows,
-                   slice_sizes=(1, *t.shape[k:]), mode=bounds(mode))
-        return settle(y, x) if out_sharding is None else with_sharding(y, out_sharding)
+        parts = primitive is scattering.scatter_mul and any(t.partitions[:k])
+        x, ids = _in_parts(x, ids) if parts else (x, ids)
+        rows, first = typeof(x), (0,) if parts else ()
+        behind = len(first) + k
+        whole = rows.update(shape=(*rows.shape[:len(first)], n, *rows.shape[behind:]), weak_type=False,
+                            partitions=(*rows.partitions[:len(first)], (), *rows.partitions[behind:]))
+        windows = Windows(offset_dims=tuple(range(behind, rows.ndim)), collapsed_slice_dims=(len(first),),
+                          start_index_map=(len(first),), operand_batching_dims=first, start_indices_batching_dims=first)
+        y = scattered(primitive, full_like(whole, start(t.dtype)), vectors([ids], ids.shape), x, windows=windows,
+                      slice_sizes=(*[1] * len(first), 1, *rows.shape[behind:]), mode=bounds(mode))
+        y = reduce_prod(y, first) if parts else settle(y, x) if out_sharding is None else y
+        return with_sharding(y, out_sharding)
 
     f.__name__ = f.__qualname__ = name
     f.__doc__ = _DOC.format(
         name=name, what=what, empty=empty, unreduced=', and unreduced ones too' if summed else '',
-        communication='Communication: an all-reduce of the result where rows are split.' if summed else 'Communication: none.',
-        refused='' if summed else ', for rows that are split, and for unreduced data')
+        how="an all-gather of the ranks' products" if primitive is scattering.scatter_mul else 'an all-reduce of the result',
+        refused='' if summed else ', and for unreduced data')
     return f
+
+
+def _in_parts(x: Value, ids: Value) -> tuple[Value, Value]:
+    """Rows in the parts that ranks have of them, one after the other along a new dimension."""
+    x = whole_along(x, range(1, ids.ndim))
+    t = typeof(x)
+    n = t.mesh.axis_size(t.partitions[0])
+    return tuple(reshape(v, new_sizes=(n, v.shape[0] // n, *v.shape[1:])) for v in (x, ids))
 
 
 def _count(name: str, ids: Value) -> int:

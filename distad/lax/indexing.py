@@ -12,18 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distad.control.custom import call_custom_jvp
 from distad.core.lift import as_value
 from distad.core.primitive import Primitive
 from distad.core.value import Value, is_scalar, typeof
 from distad.errors import ShardingTypeError
 from distad.lax import shape as lax_shape
 from distad.lax import slicing
+from distad.lax.creation import full_like
 from distad.lax.dims import dims_of
-from distad.lax.kind import kindly, settle, wanted, whole_along, with_sharding
+from distad.lax.kind import kindly, placed, settle, wanted, whole_along, with_sharding
 from distad.lax.shape import Sharding
 from distad.ops import arithmetic, compare
 from distad.ops import gather as ops
 from distad.ops import scatter as scattering
+from distad.ops.basic import instantiated
 from distad.ops.cast import cast
 from distad.ops.convert import convert_element_type
 from distad.ops.windows import Windows
@@ -208,8 +211,34 @@ def updated(primitive: Primitive, x: Value, indices: Value, updates: Value, wind
     if out_sharding is not None:
         x = _laid_as(x, wanted(t, out_sharding), typeof(updates), primitive)
     updates = _beside(primitive, typeof(x), updates, windows, sizes)
-    y = kindly(primitive, x, unmarked(indices), updates, windows=windows, slice_sizes=sizes, mode=mode)
+    y = scattered(primitive, x, unmarked(indices), updates, windows=windows, slice_sizes=sizes, mode=mode)
     return at_home(y, t) if out_sharding is None else with_sharding(y, out_sharding)
+
+
+def scattered(primitive: Primitive, x: Value, indices: Value, updates: Value, **params: Any) -> Value:
+    """A scatter; where updates of an extremum are split over places, one all-reduce takes it over the ranks.
+
+    Its derivative looks for the winners among the updates of all ranks.
+    """
+    by_place = [axes for v, beside in ((indices, (indices.ndim - 1,)), (updates, params['windows'].offset_dims))
+                for d, axes in enumerate(typeof(v).partitions) if d not in beside]
+    if primitive not in (scattering.scatter_min, scattering.scatter_max) or not any(by_place):
+        return kindly(primitive, x, indices, updates, **params)
+
+    def rule(primals, tangents):
+        x, indices, u = primals
+        y = scattered(primitive, x, indices, u, **params)
+
+        def won(t):
+            return settle(kindly(scattering.add_winners, t, indices, u, y, **params), t)
+
+        x_wins = convert_element_type(kindly(compare.eq, x, y), new_dtype=y.dtype, weak_type=False)
+        count = kindly(arithmetic.add, x_wins, won(full_like(u, 1)))
+        tx, tu = instantiated(tangents[0]), instantiated(tangents[2])
+        t = kindly(arithmetic.div, kindly(arithmetic.add, kindly(arithmetic.mul, tx, x_wins), won(tu)), count)
+        return [y], [placed(t, typeof(y))]
+
+    return call_custom_jvp(lambda x, i, u: [settle(kindly(primitive, x, i, u, **params), x)], rule, [x, indices, updates])[0]
 
 
 def _laid_as(x: Value, goal: ArrayType, updates: ArrayType, primitive: Primitive) -> Value:
@@ -294,8 +323,9 @@ def _scatter(primitive: Primitive, what: str):
     operand: [n, ..]; scatter_indices: integers [b.., k], the first corners of windows; updates: dimensions b.. and those of the
     windows, of the operand's dtype; dimension_numbers: see `ScatterDimensionNumbers`. The result lies as the operand. Windows
     beyond the bounds are dropped, or with mode 'clip' moved inside.
-    Communication: none where updates are whole; updates of a sum that are split over the places b.. leave an all-reduce of the
-    result. Raises ShardingTypeError for unreduced indices, and for states of operand and updates that do not go together.
+    Communication: none where updates are whole; updates of a sum or of an extremum that are split over the places b.. take an
+    all-reduce of the result. Raises ShardingTypeError for unreduced indices, and for states of operand and updates that do not go
+    together.
 
         {f.__name__}(jnp.ones(3), [[2]], jnp.zeros(1), ScatterDimensionNumbers((), (0,), (0,)))
     """

@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from distad.control.conditional import while_loop
 from distad.core.lift import as_value
 from distad.core.primitive import Primitive
 from distad.core.value import Value, is_scalar, typeof
 from distad.lax import shape as lax_shape
+from distad.lax.applying import applied
 from distad.lax.indexing import bounds, updated, vectors
 from distad.lax.kind import with_sharding
 from distad.lax.shape import Sharding
-from distad.numpy import elementwise, reductions
+from distad.numpy import elementwise
 from distad.numpy.creation import full_like
 from distad.numpy.index import Pick, Reading, read_index
 from distad.numpy.indexing import get
-from distad.numpy.logic import where
 from distad.numpy.promotion import ArrayLike
 from distad.numpy.shapes import broadcast_to
 from distad.ops import gather as ops
@@ -115,14 +114,14 @@ class Place:
         return elementwise.power(self.array, self._ones().multiply(values, **options))
 
     def min(self, values: ArrayLike, **options: Any) -> Value:
-        """The lesser of elements and values. Communication: none.
+        """The lesser of elements and values. Communication: as of `add`.
 
             x.at[0].min(0.0)
         """
         return _update(self, scattering.scatter_min, values, **options)
 
     def max(self, values: ArrayLike, **options: Any) -> Value:
-        """The greater of elements and values. Communication: none.
+        """The greater of elements and values. Communication: as of `add`.
 
             x.at[0].max(0.0)
         """
@@ -145,12 +144,7 @@ class Place:
             return self.set(func(self.get(mode=mode)), **options)
         zeros = full_like(x, 0, np.int32) if not x.type.unreduced else full_like(_reduced(x), 0, np.int32)
         times = Place(zeros, self.index).add(1, mode=mode)
-        if once:
-            y = where(times > 0, func(x), x)
-        else:
-            _, y = while_loop(lambda state: state[0] < reductions.max(times),
-                              lambda state: (state[0] + 1, where(state[0] < times, func(state[1]), state[1])), (np.int32(0), x))
-        return with_sharding(y, options.get('out_sharding'))
+        return with_sharding(applied(func, x, times, once=once), options.get('out_sharding'))
 
     mul = multiply
 

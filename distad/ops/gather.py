@@ -141,12 +141,12 @@ gather = Primitive(
 
 # ---- scatter: one op for each way to combine
 
-def scatter_by(name: str, combine: np.ufunc | None, *, linearity: Linearity, summed: bool, jvp, transpose) -> Primitive:
-    """A scatter that combines elements with updates by a ufunc, or replaces them. `summed`: updates that are split add up."""
+def scatter_by(name: str, combine: np.ufunc | None, *, linearity: Linearity, reducer: str | None, jvp, transpose) -> Primitive:
+    """A scatter that combines elements with updates by a ufunc, or replaces them. `reducer`: what combines those of several ranks."""
     def labels(x: ArrayType, indices: ArrayType, updates: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str):
-        operand, index = operand_labels(x, windows, slice_sizes), index_labels(indices, windows, summed)
+        operand, index = operand_labels(x, windows, slice_sizes), index_labels(indices, windows, reducer is not None)
         return signature(name, [operand, index, window_labels(x, operand, index, windows)], [operand], linearity=linearity,
-                         reducer='sum' if summed else None)
+                         reducer=reducer)
 
     def shape(x: ArrayType, indices: ArrayType, updates: ArrayType, *, windows: Windows, slice_sizes: Dims, mode: str):
         want, _ = gather_shape(x, indices, windows=windows, slice_sizes=slice_sizes, mode=mode, fill=None)
@@ -171,7 +171,7 @@ def _add_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Di
     return [ct if x.__class__ is Linear else None, None, ct_updates]
 
 
-scatter_add = scatter_by('scatter-add', np.add, linearity=JOINT, summed=True, jvp=BY_LINEARITY, transpose=_add_transpose)
+scatter_add = scatter_by('scatter-add', np.add, linearity=JOINT, reducer='sum', jvp=BY_LINEARITY, transpose=_add_transpose)
 
 
 def _set_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Dims, mode: str):
@@ -185,7 +185,7 @@ def _set_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Di
     return [ct_x, None, gather_last(ct, indices, **params) if updates.__class__ is Linear else None]
 
 
-scatter = scatter_by('scatter', None, linearity=JOINT, summed=False, jvp=BY_LINEARITY, transpose=_set_transpose)
+scatter = scatter_by('scatter', None, linearity=JOINT, reducer=None, jvp=BY_LINEARITY, transpose=_set_transpose)
 
 
 # ---- gather_last: the adjoint of a scatter that replaces

@@ -22,14 +22,14 @@ from distad.types.inference import LINEAR_IN_FIRST, NONLINEAR, Signature
 # ---- winners: an adjoint pair, both linear in the first operand
 
 def _labels(x: ArrayType, indices: ArrayType, windows: Windows, sizes: Dims) -> tuple[list, list, list]:
-    operand, index = operand_labels(x, windows, sizes), index_labels(indices, windows, summed=False)
+    operand, index = operand_labels(x, windows, sizes), index_labels(indices, windows)
     return operand, index, window_labels(x, operand, index, windows)
 
 
 def _add_labels(t: ArrayType, indices: ArrayType, updates: ArrayType, y: ArrayType, *, windows: Windows, slice_sizes: Dims,
                 mode: str) -> Signature:
     operand, index, window = _labels(y, indices, windows, slice_sizes)
-    return signature('add-winners', [window, index, window, operand], [operand], linearity=LINEAR_IN_FIRST)
+    return signature('add-winners', [window, index, window, operand], [operand], linearity=LINEAR_IN_FIRST, reducer='sum')
 
 
 def _won(updates, i, y, params, part) -> np.ndarray:
@@ -97,6 +97,9 @@ def _extremum_jvp(primals, tangents, **params):
     x, indices, updates = primals
     y = primitive(*primals, **params)
     t = typeof(x)
+    if typeof(y).unreduced:
+        raise NotImplementedError(f"{primitive.name} of {t} and split updates to {typeof(y)} has no derivative while its "
+                                  f"{typeof(y).kind} over the ranks is still to come.")
     x_wins = convert_element_type(eq(x, y), new_dtype=t.dtype, weak_type=False)
     every = add(zeros_of(typeof(updates)), t.dtype.type(1))
     tx, tu = instantiated(tangents[0]), instantiated(tangents[2])
@@ -104,15 +107,15 @@ def _extremum_jvp(primals, tangents, **params):
     return [y], [div(add(mul(tx, x_wins), add_winners(tu, indices, updates, y, **params)), count)]
 
 
-def _extremum(name: str, combine: np.ufunc) -> Primitive:
+def _extremum(name: str, kind: str, combine: np.ufunc) -> Primitive:
     made: list[Primitive] = []
-    made.append(scatter_by(name, combine, linearity=NONLINEAR, summed=False, transpose=NoRule('it is not linear'),
+    made.append(scatter_by(name, combine, linearity=NONLINEAR, reducer=kind, transpose=NoRule('it is not linear'),
                            jvp=lambda primals, tangents, **params: _extremum_jvp(primals, tangents, **params, _primitive=made[0])))
     return made[0]
 
 
-scatter_min = _extremum('scatter-min', np.minimum)
-scatter_max = _extremum('scatter-max', np.maximum)
+scatter_min = _extremum('scatter-min', 'min', np.minimum)
+scatter_max = _extremum('scatter-max', 'max', np.maximum)
 
 
 # ---- products
@@ -136,5 +139,5 @@ def _mul_transpose(ct, x, indices, updates, *, windows: Windows, slice_sizes: Di
     return [scatter_mul(ct, indices, updates, windows=windows, slice_sizes=slice_sizes, mode=mode), None, None]
 
 
-scatter_mul = scatter_by('scatter-mul', np.multiply, linearity=LINEAR_IN_FIRST, summed=False, jvp=_mul_jvp,
+scatter_mul = scatter_by('scatter-mul', np.multiply, linearity=LINEAR_IN_FIRST, reducer=None, jvp=_mul_jvp,
                          transpose=_mul_transpose)

@@ -129,15 +129,58 @@ def test_segments_on_every_placement(mesh):
         np.testing.assert_array_equal(get(y, mesh), want)
         assert y.type.partitions[1] == t.partitions[1] and not y.type.unreduced - t.unreduced
         is_adjoint(lambda x: jax.ops.segment_sum(x, ids, 6), [x], mesh)
-        if not t.unreduced and not t.partitions[0]:
-            top = np.full((6, N), -np.inf, np.float32)
-            np.maximum.at(top, ids[inside], numbers((M, N), 0)[inside])
-            np.testing.assert_array_equal(get(jax.ops.segment_max(x, ids, 6), mesh), top)
-            np.testing.assert_array_equal(get(jax.ops.segment_min(-x, ids, 6), mesh), -top)
     x = jnp.arange(1., 5.)
     assert np.asarray(jax.ops.segment_prod(x, np.array([0, 0, 2, 2]))).tolist() == [2, 1, 12]
     with pytest.raises(TypeError, match='num_segments=n'):
         jax.jit(lambda i: jax.ops.segment_sum(x, i))(np.array([0, 0, 2, 2]))
+
+
+def segments(ufunc: np.ufunc, start: float, x: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of each segment put together, and how the sum of all depends on each element: ties share alike."""
+    y, inside = np.full((6, N), start, np.float32), (ids >= 0) & (ids < 6)
+    ufunc.at(y, ids[inside], x[inside])
+    mine = y[ids * inside]
+    if ufunc is np.multiply:
+        return y, mine / x * inside[:, None]
+    wins, count = (x == mine) * inside[:, None], np.zeros((6, N))
+    np.add.at(count, ids[inside], wins[inside])
+    return y, wins / np.maximum(count, 1)[ids * inside]
+
+
+@pytest.mark.meshes((2,), (2, 2), (3,))
+def test_extrema_and_products_of_segments(mesh):
+    ids = np.array([0, 2, 2, 9, -1, 5, 5, 5, 1, 0, 2, 3], np.int32)
+    whole = numbers((M, N), 0) % 3 + 1
+    for f, ufunc, start in ((jax.ops.segment_max, np.maximum, -np.inf), (jax.ops.segment_min, np.minimum, np.inf),
+                            (jax.ops.segment_prod, np.multiply, 1)):
+        want, slopes = segments(ufunc, start, whole, ids)
+        for t in placements((M, N), mesh):
+            x = put(whole, t, mesh)
+            if t.unreduced:
+                with pytest.raises(ShardingTypeError):
+                    f(x, ids, 6)
+                continue
+            y = f(x, ids, 6)
+            np.testing.assert_array_equal(get(y, mesh), want)
+            assert y.type.partitions == ((), t.partitions[1])
+            assert sum(counted(lambda f=f, x=x: f(x, ids, 6))[0].values()) == bool(t.partitions[0])
+            ct = jax.grad(lambda x, f=f: jnp.sum(jnp.nan_to_num(f(x, ids, 6), posinf=0, neginf=0)))(x)
+            assert ct.type == t.dual()
+            np.testing.assert_allclose(get(ct, mesh), slopes, rtol=1e-5)
+
+
+@pytest.mark.meshes((2,))
+def test_the_extremum_of_updates_that_are_split(mesh):
+    x, ids, rows = jnp.asarray(numbers((4, 2), 0)), np.array([1, 3, 1, 3], np.int32), numbers((4, 2), 1) + 5
+    want = np.array(numbers((4, 2), 0))
+    np.maximum.at(want, ids, rows)
+    split = jax.reshard(jnp.asarray(rows), P('X'))
+    assert counted(lambda: x.at[ids].max(split)) == ({'all-reduce': 1}, 4 * 2 * 4)
+    np.testing.assert_array_equal(np.asarray(x.at[ids].max(split)), want)
+    whole, apart = (jax.grad(lambda x, v: jnp.sum(x.at[ids].max(v) * np.arange(8.).reshape(4, 2)), (0, 1))(x, v)
+                    for v in (jnp.asarray(rows), split))
+    for a, b in zip(whole, apart, strict=True):
+        np.testing.assert_allclose(get(a, mesh), get(b, mesh))
 
 
 @pytest.mark.meshes((2,), (2, 2))
