@@ -35,6 +35,9 @@ test: $(READY)  ## the whole suite at 1, 2, 3 and 4 ranks; or: make test RANKS=2
 	done; \
 	echo; echo -n "$$report"; exit $$status
 
+soak: $(READY)  ## 10,000 steps of training, killed 40 times at random moments: the same bits (some minutes)
+	@python -m tests.faults.soak $(ARGS)
+
 lint: $(READY)  ## style (ruff) and layers (import-linter)
 	@status=0; ruff check --output-format concise . || status=1; lint-imports --no-logo || status=1; exit $$status
 

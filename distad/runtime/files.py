@@ -1,8 +1,9 @@
 """Arrays in .npy files, to which many ranks write at once, each its own block; and how ranks succeed or fail together.
 
 The file of an array is the standard one: a header, then the elements in C order. One rank makes it, in its full size, then each rank
-opens it for itself and writes where its block lies. Nothing is gathered. A block goes in pieces of some megabytes, each with a checksum
-(CRC-32 of its bytes in C order), so a piece can be verified without the others, and on any number of ranks.
+opens it for itself and writes where its block lies; the header comes with the first block. Nothing is gathered. A block goes in pieces
+of some megabytes, each with a checksum (CRC-32 of its bytes in C order), so a piece can be verified without the others, and on any
+number of ranks.
 
 Dtypes that NumPy does not have are stored under one that it has and that looks the same: bfloat16 as the uint16 of its bits.
 """
@@ -95,22 +96,21 @@ def checksum(part: np.ndarray) -> int:
 # ---- reading and writing
 
 def create(path: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Make the file of an array, with its header and in its full size."""
-    head = header(shape, dtype)
+    """Make the file of an array in its full size. Its header comes with the first block."""
     with mpi.file(path, 'create') as handle:
-        _whole(path, mpi.moved(handle.Write_at, np.frombuffer(head, np.uint8)), len(head))
-        handle.Set_size(len(head) + math.prod(shape) * dtype.itemsize)
-        handle.Sync()
+        handle.Set_size(len(header(shape, dtype)) + math.prod(shape) * dtype.itemsize)
 
 
 def write(path: str, shape: tuple[int, ...], index: Index, block: np.ndarray) -> list[tuple[Index, int]]:
     """Write a block to where it lies in the array of this shape, and see it safe on the disk. The pieces and their checksums."""
     written = []
-    offset = len(header(shape, block.dtype))
+    head = header(shape, block.dtype)
     with mpi.file(path, 'write') as handle:
+        if not any(s.start for s in index):
+            _whole(path, mpi.moved(handle.Write_at, np.frombuffer(head, np.uint8)), len(head))
         for part in pieces(index, block.itemsize):
             data = _bytes(block[within(part, index)])
-            with mpi.view(handle, offset, *_in_bytes(shape, part, block.itemsize)):
+            with mpi.view(handle, len(head), *_in_bytes(shape, part, block.itemsize)):
                 _whole(path, mpi.moved(handle.Write_at, data), data.size)
             written.append((part, zlib.crc32(data)))
         handle.Sync()
