@@ -34,6 +34,7 @@ from distad.control.naming import named_call
 from distad.control.remat import checkpoint as remat
 from distad.control.shard_map import shard_map
 from distad.control.smap import smap
+from distad.control.vmap import vmap
 from distad.core.jaxpr import scope as named_scope
 from distad.core.value import Array, typeof
 from distad.errors import (
@@ -63,7 +64,6 @@ from distad.lax.placement import (
     reshard,
 )
 from distad.linear import linear_transpose
-from distad.mapped import vmap
 from distad.numpy import methods as _methods
 from distad.segment import segment_max, segment_min, segment_prod, segment_sum
 from distad.source import bounded as _bounded

@@ -7,9 +7,9 @@ import numpy as np
 
 from distad import tree
 from distad.api import jvp, vjp
+from distad.control.vmap import vmap
 from distad.core.lift import as_value
 from distad.core.value import Value, typeof
-from distad.mapped import vmap
 from distad.numpy.shapes import reshape
 from distad.ops.cast import cast
 from distad.ops.slicing import slice_p

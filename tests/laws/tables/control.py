@@ -8,8 +8,8 @@ import numpy as np
 from distad import lax
 from distad.control.loop import unstacked
 from distad.control.map_primitive import inner_type
+from distad.control.vmap import vmap
 from distad.core.value import Zero
-from distad.mapped import vmap
 from distad.ops.arithmetic import add, mul, neg
 from distad.ops.broadcast import reduce_sum
 from distad.ops.casts import psum_invariant
