@@ -8,6 +8,7 @@ Run a program with `mpirun -n N python program.py`: each rank is a device and ho
 """
 
 from distad import (
+    ad_checkpoint,
     checkpoint,
     custom_batching,
     debug,
@@ -28,6 +29,7 @@ from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.callbacks import pure_callback
 from distad.config import config
+from distad.control import policies as checkpoint_policies
 from distad.control.custom import custom_jvp, custom_vjp
 from distad.control.jit import jit
 from distad.control.naming import named_call
