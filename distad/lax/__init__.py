@@ -7,6 +7,7 @@ from distad.control.scan import fori_loop as fori_loop
 from distad.control.scan import map_ as map
 from distad.control.scan import scan as scan
 from distad.lax import linalg as linalg
+from distad.lax.applying import *  # noqa: F403
 from distad.lax.constraint import with_sharding_constraint as with_sharding_constraint
 from distad.lax.contraction import *  # noqa: F403
 from distad.lax.convolution import *  # noqa: F403

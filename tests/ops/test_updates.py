@@ -213,3 +213,25 @@ def test_put_and_lax_scatter(mesh):
         assert np.asarray(f(jnp.ones((2, 1)), [[0], [0], [5]], jnp.ones((3, 1)), rows))[:, 0].tolist() == want
     with pytest.raises(ValueError, match='inplace=False'):
         jnp.put(y, 0, 1.)
+
+
+@pytest.mark.meshes((2,), (2, 2), (3,))
+def test_functions_applied_by_indices(mesh):
+    a, at = numbers((M, N), 1), np.array([[5], [0], [5], [7]])
+    numbers_ = lax.ScatterDimensionNumbers((1,), (0,), (0,))
+    want = np.array(a)
+    for i in at[:, 0]:
+        want[i] = 2 * want[i] + 1
+    for t in placements((M, N), mesh):
+        x = put(a, t, mesh)
+        run = lambda f, x=x: lax.scatter_apply(x, at, f, numbers_, update_shape=(4, N))  # noqa: E731
+        if t.unreduced:
+            with pytest.raises(ShardingTypeError):
+                run(lambda v: v * v)
+            np.testing.assert_array_equal(get(run(lambda v: -v), mesh)[[5, 0, 1]], a[[5, 0, 1]] * [[1], [-1], [1]])
+            continue
+        by_op, _ = counted(lambda run=run: run(lambda v: 2 * v + 1))
+        assert sum(by_op.values()) <= bool(t.split_axes)
+        y = run(lambda v: 2 * v + 1)
+        assert y.type == t
+        np.testing.assert_array_equal(get(y, mesh), want)
