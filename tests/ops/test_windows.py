@@ -159,8 +159,8 @@ def refused(x: ArrayType, w: ArrayType) -> str:
         return 'out_sharding=P'
     kept = n | set().union(*space)
     if kept & o:
-        return 'two dimensions|more than one|duplicate|Duplicate'
-    split = kept | o | c | i | set().union(*map(set, w.partitions[2:]))
+        return 'two dimensions'
+    split = kept | o | (c | i if not (c | i) & (kept | o) else set())        # what would split the result twice is gathered
     if x.unreduced & w.unreduced or (x.unreduced | w.unreduced) & split:
         return 'unreduced'
     return ''
