@@ -8,6 +8,7 @@ from distad.control.conditional import while_loop
 from distad.control.loop import same_type, unstacked
 from distad.control.loop import scan as scan_p
 from distad.control.repair import repair
+from distad.control.vmap import vmap
 from distad.core.jaxpr import open_consts
 from distad.core.lift import as_value, read
 from distad.core.value import Array, Value, is_scalar, typeof
@@ -16,6 +17,9 @@ from distad.ops.cast import cast
 from distad.ops.compare import lt
 from distad.ops.convert import convert_element_type
 from distad.ops.makers import scalar
+from distad.ops.reshape import reshape
+from distad.ops.shape import concatenate
+from distad.ops.slicing import slice_p
 from distad.transforms.stage import stage
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
@@ -98,9 +102,40 @@ def _alike(start: Value, stop: Value) -> tuple[Value, Value]:
     return tuple(cast(x, x.type.update(mesh=mesh, varying=varying)) for x in (start, stop))
 
 
-def map_(f: Callable, xs: Any) -> Any:
-    """Apply a function to every slice along the leading dimension, one after the other, and stack the results."""
-    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+def map_(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply a function to every slice along the leading dimension, one after the other, and stack the results.
+
+    batch_size: how many slices are done at once, by `vmap`; what is left over is done at the end.
+
+        lax.map(lambda x: x @ x, xs, batch_size=8)
+    """
+    if batch_size is None or not tree.leaves(xs):
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    xs = tree.map(lambda x: as_value(x, 'map'), xs)
+    if batch_size < 0:
+        raise ValueError(f"map: batch_size is at least 1, got {batch_size}")
+    n = _length([typeof(x) for x in tree.leaves(xs)], None)
+    size = batch_size or n
+    many = n // size * size if size else 0
+    if not many:
+        return vmap(f)(xs)
+    outs = scan(lambda _, x: (None, vmap(f)(x)), None, tree.map(lambda x: _rows(_part(x, 0, many), (many // size, size), 1), xs))[1]
+    outs = tree.map(lambda y: _rows(y, (many,), 2), outs)
+    if many == n:
+        return outs
+    return tree.map(lambda y, z: concatenate(y, z, dimension=0), outs, vmap(f)(tree.map(lambda x: _part(x, many, n), xs)))
+
+
+def _part(x: Value, start: int, stop: int) -> Value:
+    """Slices from start to stop along the leading dimension."""
+    shape = typeof(x).shape
+    return x if stop - start == shape[0] else slice_p(
+        x, start_indices=(start, *[0] * (len(shape) - 1)), limit_indices=(stop, *shape[1:]), strides=None)
+
+
+def _rows(x: Value, sizes: tuple[int, ...], instead_of: int) -> Value:
+    """The leading dimensions with other sizes."""
+    return reshape(x, new_sizes=(*sizes, *typeof(x).shape[instead_of:]))
 
 
 def _length(types: list[ArrayType], length: int | None) -> int:

@@ -28,6 +28,7 @@ from distad.numpy.shapes import *  # noqa: F403
 from distad.numpy.sorting import *  # noqa: F403
 from distad.numpy.statistics import *  # noqa: F403
 from distad.numpy.taking import *  # noqa: F403
+from distad.numpy.vectorize import *  # noqa: F403
 from distad.source import bounded
 
 bounded(globals())
