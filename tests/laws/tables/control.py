@@ -8,6 +8,7 @@ import numpy as np
 from distad import lax
 from distad.control.loop import unstacked
 from distad.control.map_primitive import inner_type
+from distad.control.policies import everything_saveable, nothing_saveable
 from distad.control.vmap import vmap
 from distad.core.value import Zero
 from distad.ops.arithmetic import add, mul, neg
@@ -18,7 +19,7 @@ from distad.ops.elementary import cos, exp, sin
 from distad.transforms.stage import stage
 from distad.types.mesh import AbstractMesh, AxisType, use_abstract_mesh
 from distad.types.spec import P
-from tests.laws.calls import Call, Elsewhere, M, N, Operand, Table, Types, call_on, f, i32
+from tests.laws.calls import Call, Elsewhere, M, N, Operand, Table, Types, call, call_on, f, i32
 
 
 def program(body: Callable[..., list], reference: Callable, *operands: Operand, **more) -> Call:
@@ -185,8 +186,18 @@ TABLE: Table = {
                             i32(low=3, high=5), f(N), i32(low=0, high=1), f(N)),
               doubled_while(lambda n, x: [lt(n, np.int32(3))], lambda n, x: [add(n, np.int32(1)), sin(x)],
                             lambda n, x: [np.int32(3), np.sin(np.sin(np.sin(x)))], (0, 0), i32(low=0, high=0), f(M, N))],
-    'checkpoint': [program(product_and_sine, lambda x, y: [np.sin(x) * y, (np.sin(x) * y).sum(0), -y], f(M, N), f(M, N)),
-                   program(linear, lambda x, y: [x + 2 * y], f(N), f(N))],
+    'checkpoint': [program(product_and_sine, lambda x, y: [np.sin(x) * y, (np.sin(x) * y).sum(0), -y], f(M, N), f(M, N),
+                           policy=nothing_saveable),
+                   program(linear, lambda x, y: [x + 2 * y], f(N), f(N), policy=nothing_saveable),
+                   program(lambda x: [exp(sin(x))], lambda x: [np.exp(np.sin(x))], f(N), policy=everything_saveable)],
+    'name': [call(lambda x, **_: x, f(M, N), name='h')],
+    'custom_vmap_call': [program(lambda x: [sin(x)], lambda x: [np.sin(x)], f(M, N), num_consts=0,
+                                 rule=lambda size, batched, x: ([sin(x)], batched))],
+    'pure_callback': [call(lambda x, **_: [np.cumsum(x)], f(N), function=lambda x: [np.cumsum(x)], structs=(((N,), np.dtype(float)),),
+                           levels=(), vmap_method='sequential').but(orders=0)],
+    'io_callback': [call(lambda x, **_: [np.cumsum(x)], f(N), function=lambda x: [np.cumsum(x)], structs=(((N,), np.dtype(float)),),
+                         levels=(), vmap_method='sequential').but(orders=0)],
+    'debug_callback': [call(lambda x, **_: [], f(N), function=lambda rank, x: None, levels=(), ranks=None).but(orders=0)],
     'shard_map': [mapped(lambda _, x, y: [mul(sin(x), y), neg(y)], lambda x, y: [np.sin(x) * y, -y], f(M, N), f(M, N)),
                   mapped(lambda _, x, y: linear(x, y), lambda x, y: [x + 2 * y], f(N), f(N)),
                   mapped(summed, lambda x: [x.sum(0)], f(N), communicates=True)],
