@@ -5,13 +5,14 @@
     U           all-reduce    reduce-scatter         free
     S           all-gather    all-to-all, permute    embed in zeros
 
-The rows hold along one axis. Along several at once a plan has at most two messages: one that adds up the axes that
-cease to be unreduced, and one that brings every piece of the array to the ranks that hold it in the end. The second
-needs no table. Each rank knows where the old and the new block of every rank lie, and rank r sends to rank q the
-intersection of its old block with the new one of q. Slices and embedding in zeros are intersections too, with oneself.
+The rows hold along one axis. Along several at once a plan has one message or two that add up the axes that cease to be
+unreduced, and at most one that brings every piece of the array to the ranks that hold it in the end. The last needs no
+table. Each rank knows where the old and the new block of every rank lie, and rank r sends to rank q the intersection of its
+old block with the new one of q. Slices and embedding in zeros are intersections too, with oneself.
 
-Of several plans the one with the fewest messages is taken, and of these the one with the fewest bytes. So a value
-unreduced over two axes that becomes split over one of them is summed by one all-reduce, and then cut.
+Of several plans the cheapest is taken, where one more message costs as much as some bytes. So a value unreduced over two
+axes that becomes split over one of them is summed by one all-reduce if it is small, and then cut; if it is large, a
+reduce-scatter over that axis comes first, and the all-reduce over the other is of a part.
 """
 
 from __future__ import annotations
@@ -90,14 +91,20 @@ def plan(src: ArrayType, dst: ArrayType, exact: bool = False) -> Plan:
     if not leaving:
         return _route(src, dst)
     plans = [_by_all_reduce(src, dst, leaving)]
-    if src.kind == 'sum' and dst.split_axes.issuperset(leaving):
-        plans += _by_reduce_scatter(src, dst, leaving)
-    return min(plans, key=lambda steps: (len(messages(steps)), sum(map(_cost, steps))))
+    scattered = tuple(name for name in leaving if name in dst.split_axes)
+    if src.kind == 'sum' and scattered:
+        plans += _by_reduce_scatter(src, dst, scattered)
+    return min(plans, key=lambda steps: sum(map(_cost, messages(steps))))
 
 
-def _cost(step: Step) -> int:
-    """An all-reduce does the work of a reduce-scatter and of an all-gather."""
-    return step.bytes * (2 if step.kind == 'all-reduce' else 1)
+MESSAGE = 1 << 18       # bytes: what could be sent in the time that it takes to start one more message and wait for it
+
+
+def _cost(step: Step) -> float:
+    """What a rank sends, and a message. An all-reduce does the work of a reduce-scatter and of an all-gather."""
+    size = step.operand.mesh.axis_size(step.axes)
+    others = {'all-reduce': 2 * (size - 1) / size, 'all-gather': size - 1, 'collective-permute': 1}.get(step.kind, (size - 1) / size)
+    return step.bytes * others + MESSAGE
 
 
 def messages(steps: Plan) -> Plan:
@@ -129,7 +136,8 @@ def _by_all_reduce(src: ArrayType, dst: ArrayType, leaving: tuple[str, ...]) -> 
 
 
 def _by_reduce_scatter(src: ArrayType, dst: ArrayType, leaving: tuple[str, ...]) -> list[Plan]:
-    """Sum and keep a part, along the dimensions where these axes go; none if the dimensions do not divide so."""
+    """Sum and keep a part, along the dimensions where these axes go, and of that part sum over the others; none if the dimensions do
+    not divide so."""
     usable = _held_whole(src) | set(leaving)
     scattered = []
     for p, q in zip(_partitions(src), _partitions(dst)):
@@ -140,7 +148,7 @@ def _by_reduce_scatter(src: ArrayType, dst: ArrayType, leaving: tuple[str, ...])
     summed = _between(src, dst, tuple(scattered), src.unreduced - set(leaving))
     axes = tuple(name for names in scattered for name in names if name in leaving)
     step = Step(kind='reduce-scatter', axes=axes, operand=src, result=summed)
-    return [(step,) + _route(summed, dst)]
+    return [(step,) + plan(summed, dst)]
 
 
 def _between(src: ArrayType, dst: ArrayType, partitions: Partitions, unreduced: frozenset[str]) -> ArrayType:

@@ -204,6 +204,25 @@ def test_no_more_messages_than_recorded():
     assert count > 400
 
 
+def test_large_sums_are_scattered_before_the_rest_is_summed():
+    mesh = mesh_of((2, 2)).abstract_mesh
+    for rows, sent in ((8, [('all-reduce', 'XY'), ('local', '')]), (1 << 16, [('reduce-scatter', 'X'), ('all-reduce', 'Y')])):
+        t = ArrayType((rows, 8), np.float32).update(mesh=mesh)
+        summands, split = t.update(unreduced={'X', 'Y'}), t.update(partitions=(('X',), ()))
+        assert kinds(summands, split) == sent
+    assert kinds(summands, t.update(partitions=((), ('X',)), unreduced={'Y'})) == [('reduce-scatter', 'X')]
+    assert kinds(summands.update(kind='max'), split) == [('all-reduce', 'XY'), ('local', '')]
+
+
+@pytest.mark.meshes((2, 2))
+def test_values_of_large_sums(mesh):
+    t = ArrayType((1 << 16, 8), np.float32).update(mesh=mesh.abstract_mesh)
+    src, dst = t.update(unreduced={'X', 'Y'}), t.update(partitions=(('X',), ()))
+    whole = (np.arange(t.size) % 7).astype('f4').reshape(t.shape)
+    block = moves.run(moves.plan(src, dst), mesh, whole * (1 + mpi.rank()))
+    np.testing.assert_array_equal(block, np.split(whole * 10, 2)[mesh.coords(mpi.rank())['X']])
+
+
 def test_axes_of_size_one_never_send():
     mesh = mesh_of((1, 2)).abstract_mesh
     t = ArrayType((2, 4), np.float32).update(mesh=mesh)
