@@ -23,7 +23,7 @@ def _type(*operands: ArrayType, to: tuple[ArrayType, ...], exact: bool = False) 
                              "move to another mesh.")
         if want.unreduced and want.kind != 'sum' and (want.unreduced != x.unreduced or want.kind != x.kind):
             raise ValueError(f"reshard cannot make a value unreduced of kind {want.kind}, got {x} to {want}")
-        if x.unreduced and x.kind != 'sum' and want.unreduced and want != x:
+        if x.unreduced and x.kind != 'sum' and want.unreduced and want != x.update(reduced=want.reduced):
             raise ValueError(f"a value whose {x.kind} is still to come can only be reduced whole, got {x} to {want}")
         if x.varying != want.varying:
             raise ShardingTypeError(f"reshard cannot change manual axes, got {x} to {want}. Use pcast.")
