@@ -1,7 +1,9 @@
 """Log lines: standard logging under the name `distad`, each line with its rank in front.
 
     DISTAD_LOG=debug|info|warning    lines of this level and above go to stderr
-    DISTAD_LOG_DIR=logs              they go to logs/rank<r>.log instead, one file a rank
+    DISTAD_LOG_DIR=logs              they go to logs/rank<r>.log instead, one file a rank, without end and never renamed
+
+What is for information is alike on all ranks: on stderr only rank 0 says it. Warnings, and what is for debugging, come from each.
 
 With neither set nothing is touched: the lines go where the program's own logging configuration sends them.
 """
@@ -46,6 +48,8 @@ class _Ours(logging.StreamHandler):
         super().__init__(self.file)
         who = 'distad' if rank is None else f'[rank {rank}/{size}] distad'
         self.setFormatter(logging.Formatter(f'{who} %(levelname)s %(message)s'))
+        if rank and self.file is None:
+            self.addFilter(lambda record: record.levelno != logging.INFO)
 
     def close(self) -> None:
         if self.file is not None:

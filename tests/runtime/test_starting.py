@@ -54,8 +54,10 @@ def test_log_on_stderr_and_in_files(tmp_path: Path):
     result = run(body, DISTAD_LOG='debug')
     for rank in range(2):
         assert f'[rank {rank}/2] distad DEBUG rank={rank}: #1 all-reduce over world, 4 B float32, at ' in result.stderr
-    result = run(body, DISTAD_LOG='info')
+    result = run("from distad.log import logger\nlogger.info('news')\nlogger.warning('careful')\nall_reduce()", DISTAD_LOG='info')
     assert 'DEBUG' not in result.stderr
+    assert result.stderr.count('INFO news') == 1 and '[rank 0/2] distad INFO news' in result.stderr
+    assert result.stderr.count('WARNING careful') == 2
     result = run(body, DISTAD_LOG_DIR=str(tmp_path / 'logs'))
     assert not result.stderr
     assert sorted(os.listdir(tmp_path / 'logs')) == ['rank0.log', 'rank1.log']
