@@ -29,9 +29,7 @@ GROUPS = ('boundary', 'pcast', 'collective', 'unreduced_kind', 'binary', 'select
           'custom', 'partial_manual', 'check_vma_false', 'control_flow', 'indexing', 'programs', 'vmap')
 
 # What belongs to groups of operations that are not built yet, by the text of the program.
-LATER = re.compile(
-    r'lax\.rng|custom_vmap|policy|linear_transpose|hijax'
-    r'|checkpoint_policies|jax\.ref|symbolic|debug|callback')
+LATER = re.compile(r'custom_vmap|policy|linear_transpose')
 
 # Where distad takes what JAX refuses, each with why it may: the value and its gradient are the only ones there can be.
 ACCEPTED = {
