@@ -11,6 +11,7 @@ from distad import (
     ad_checkpoint,
     checkpoint,
     custom_batching,
+    custom_derivatives,
     debug,
     experimental,
     extend,
@@ -30,7 +31,7 @@ from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_g
 from distad.callbacks import pure_callback
 from distad.config import config
 from distad.control import policies as checkpoint_policies
-from distad.control.custom import custom_jvp, custom_vjp
+from distad.control.custom_rules import closure_convert, custom_jvp, custom_vjp
 from distad.control.jit import jit
 from distad.control.naming import named_call
 from distad.control.remat import checkpoint as remat

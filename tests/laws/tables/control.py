@@ -12,6 +12,7 @@ from distad.control.policies import everything_saveable, nothing_saveable
 from distad.control.vmap import vmap
 from distad.core.value import Zero
 from distad.ops.arithmetic import add, mul, neg
+from distad.ops.basic import instantiated
 from distad.ops.broadcast import reduce_sum
 from distad.ops.casts import psum_invariant
 from distad.ops.compare import lt
@@ -43,12 +44,12 @@ def sine_rule(primals, tangents):
     return [sin(x)], [t if t.__class__ is Zero else mul(t, cos(x))]
 
 
-def sine_forward(x):
+def sine_forward(active, x):
     return [sin(x)], [cos(x)]
 
 
 def sine_backward(residuals, cts):
-    return [mul(cts[0], residuals[0])]
+    return [mul(instantiated(cts[0]), residuals[0])]
 
 
 # ---- scan: (*constants, *carry, *slices) -> (*carry, *slices)
