@@ -1,8 +1,9 @@
 """The convolution of two blocks by strided windows and GEMM.
 
 The elements under the windows are copied into a matrix, a part of the images at a time so that it stays in the cache, and each part is
-multiplied by the weights. With one channel in a group (depthwise) there is nothing to sum but the window: a multiplication for each of
-its places.
+multiplied by the weights. Where that matrix is larger than one of all products of an element with a weight, as where a kernel spreads
+few elements out (the transpose of a convolution with strides), the products come first, and are added up where they belong. With one
+channel in a group (depthwise) there is nothing to sum but the window: a multiplication for each of its places.
 """
 
 import math
@@ -44,6 +45,8 @@ def kernel(x: Shape, w: Shape, out: Shape, dims: tuple, alongs: Sequence[Along],
 
 def convolve(x: np.ndarray, w: np.ndarray, alongs: Sequence[Along], counts: Shape, channels_last: bool) -> np.ndarray:
     """[n, g, i, s..] with [g, o, i, k..]: [n, g, o, p..], a view of whatever is laid out best."""
+    if all(along.stride == 1 for along in alongs) and w.shape[1] * math.prod(x.shape[3:]) < w.shape[2] * math.prod(counts):
+        return _products_first(x, w, alongs, counts)
     windows = windows_of(spaced(x, alongs, counts, 0), alongs, counts)
     if windows.shape[2] == 1 and windows.shape[1] > 1:
         return _depthwise(windows, w)
@@ -117,3 +120,28 @@ def _depthwise(windows: np.ndarray, w: np.ndarray) -> np.ndarray:
         term = windows[(..., *at)] * weight.reshape(*weight.shape, *(1,) * len(at))
         y = term if y is None else np.add(y, term, out=y)
     return y
+
+
+def _products_first(x: np.ndarray, w: np.ndarray, alongs: Sequence[Along], counts: Shape) -> np.ndarray:
+    """[g, (o k), i] times [n, g, i, s]; what is of place k in the kernel is then moved by k."""
+    n, g, i, *size = x.shape
+    o, places = w.shape[1], w.shape[3:]
+    weights = np.moveaxis(w, 2, -1).reshape(g, -1, i)
+    y = np.zeros((n, g, o, *counts), w.dtype)
+    several = max(1, COLUMNS // (weights[..., 0].size * math.prod(size) * w.itemsize))
+    for k in range(0, n, several):
+        part = x[k:k + several]
+        z = np.matmul(weights, part.reshape(len(part), g, i, -1)).reshape(len(part), g, o, *places, *size)
+        for at in np.ndindex(*places):
+            to, of = zip(*(_moved(*one) for one in zip(alongs, at, size, counts, strict=True)), strict=True)
+            y[(slice(k, k + several), slice(None), slice(None), *to)] += z[(slice(None), slice(None), slice(None), *at, *of)]
+    return y
+
+
+def _moved(along: Along, k: int, size: int, count: int) -> tuple[slice, slice]:
+    """Where the products with place k of the kernel belong, and which of them there are."""
+    step, by = along.base_dilation, along.padding[0] - k * along.window_dilation
+    start = max(0, -(by // step))
+    stop = max(start, min(size, (count - 1 - by) // step + 1))
+    begin = by + start * step
+    return slice(begin, begin + (stop - start - 1) * step + 1, step) if stop > start else slice(0, 0), slice(start, stop)
