@@ -33,7 +33,7 @@ def odd(f):
 
 def scaled_erfc(t):
     x = 2 * (1 + t) / (1 - t)
-    return mp.erfc(x) * mp.exp(x * x)
+    return mp.erfc(x) * mp.exp(x * x) / (1 - t)
 
 
 def atanh_rest(z):
@@ -54,9 +54,10 @@ TABLE = {
             lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z ** 2, mp.mpf(0), quarter, 3, 6),
     'TANH': ('(tanh(x) - x) / x**3 of x**2, |x| <= 0.625', odd(mp.tanh), mp.mpf(0), mp.mpf('0.625') ** 2, 6, None),
     'ATAN': ('(atan(x) - x) / x**3 of x**2, |x| <= tan(pi / 8)', odd(mp.atan), mp.mpf(0), mp.tan(mp.pi / 8) ** 2, 4, 11),
-    'ERF': ('erf(x) / x of x**2, |x| <= 1', lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z), mp.mpf(0), mp.mpf(1), 7, 12),
+    'ERF': ('erf(x) / x - 1 of x**2, |x| <= 1', lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, mp.mpf(0), mp.mpf(1), 7, 12),
     'LOG_ERFC': ('log(erfc(x)), 1 <= x <= 4', lambda x: mp.log(mp.erfc(x)), mp.mpf(1), mp.mpf(4), 9, None),
-    'ERFC': ('erfc(x) exp(x**2) of t = (x - 2) / (x + 2), 1/2 <= x <= 27', scaled_erfc, mp.mpf('-0.6'), mp.mpf(25) / 29, None, 24),
+    'ERFC': ('erfc(x) exp(x**2) / (1 - t) of t = (x - 2) / (x + 2), 1/2 <= x <= 27', scaled_erfc,
+             mp.mpf('-0.6'), mp.mpf(25) / 29, None, 24),
 }
 
 

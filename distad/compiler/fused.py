@@ -28,5 +28,12 @@ def _kernel(place: Place, ins, outs, params) -> Callable:
     return run
 
 
-fused = Primitive('fused', type=lambda *types, jaxpr, space, rows: jaxpr.out_types, kernel=_kernel, jvp=NEVER, transpose=NEVER,
-                  batch=NEVER, multiple=True, show=lambda params: {'space': params['space']})
+fused = Primitive(
+    'fused',
+    type=lambda *types, jaxpr, space, rows, in_place: jaxpr.out_types,
+    kernel=_kernel,
+    jvp=NEVER,
+    transpose=NEVER,
+    batch=NEVER,
+    multiple=True,
+    show=lambda params: {'space': params['space']})

@@ -299,8 +299,8 @@ def _with(jaxpr: Jaxpr, groups: list[Group], again: Callable[[Var], Equation | N
         outs = tuple(v for eqn in g.members for v in eqn.outs if v in needed)
         body = dce(Jaxpr(ins=ins, equations=equations, outs=outs, name='fused'))
         last = max(g.members, key=lambda e: place[id(e)])
-        made[id(last)] = Equation(primitive=fused, ins=ins, outs=outs, params={'jaxpr': body, 'rows': g.rows, 'space': g.space},
-                                  path=last.path, source=last.source)
+        params = {'jaxpr': body, 'space': g.space, 'rows': g.rows, 'in_place': _in_place(body, g)}
+        made[id(last)] = Equation(primitive=fused, ins=ins, outs=outs, params=params, path=last.path, source=last.source)
     units: list[Equation] = []
     for eqn in jaxpr.equations:
         if id(eqn) in made:
@@ -308,6 +308,14 @@ def _with(jaxpr: Jaxpr, groups: list[Group], again: Callable[[Var], Equation | N
         elif id(eqn) not in group_of and (eqn.primitive.effect or any(v in needed for v in eqn.outs)):
             units.append(eqn)
     return jaxpr.changed(equations=tuple(ordered(units)))
+
+
+def _in_place(body: Jaxpr, group: Group) -> tuple[int, ...]:
+    """Operands whose arrays results may take over: read in one pass only, and by members alone, element by element."""
+    if group.row_values:
+        return ()
+    moved = {a for eqn in body.equations if is_move(eqn) for a in eqn.ins}
+    return tuple(i for i, v in enumerate(body.ins) if v not in moved and local(v) == group.space)
 
 
 def _body(group: Group, maker: dict[Var, Equation], place: dict[int, int],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.codegen import Writer, compile_alone
 from distad.compiler.dce import dce
 from distad.compiler.text import messages
 from distad.control.call import call
@@ -85,9 +85,20 @@ def _type(index: ArrayType, *types: ArrayType, branches: Branches):
 
 
 def _kernel(place: Place, ins, outs, params) -> Callable:
-    run = [compile_jaxpr(b, place.mesh, f"{place.path}cond/branch_{i}/").run for i, b in enumerate(params['branches'])]
-    last = len(run) - 1
-    return lambda index, *blocks: run[min(max(int(index), 0), last)](*blocks)
+    return compile_alone(cond, place, ins, outs, params)
+
+
+def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> list[str]:
+    index, *xs = operands
+    branches = eqn.params['branches']
+    which, made = writer.fresh('i'), [writer.fresh('v') for _ in eqn.outs]
+    writer.line(f"{which} = min(max(int({index}), 0), {len(branches) - 1})")
+    for i, branch in enumerate(branches):
+        with writer.block(f"if {which} == {i}:"):
+            results = writer.body(branch, xs, f"{place.path}cond/branch_{i}/", keep=xs)
+            if made:
+                writer.line(f"{', '.join(made)} = {', '.join(results)}")
+    return made
 
 
 def _jvp(primals, tangents, *, branches: Branches):
@@ -198,6 +209,7 @@ cond = Primitive(
     'cond',
     type=_type,
     kernel=_kernel,
+    emit=_emit,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,

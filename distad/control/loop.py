@@ -6,9 +6,7 @@ states included; so a carry may be unreduced, and summing gradients in it costs 
 
 from collections.abc import Callable
 
-import numpy as np
-
-from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.codegen import Writer, compile_alone
 from distad.compiler.dce import dce
 from distad.core.jaxpr import Equation, Jaxpr, chosen, evaluate, others
 from distad.core.primitive import Place, Primitive
@@ -58,24 +56,43 @@ def _type(*types: ArrayType, jaxpr: Jaxpr, length: int, reverse: bool, num_const
 
 
 def _kernel(place: Place, ins, outs, params) -> Callable:
-    """A Python loop over the compiled body. Slices are views, results are written into place."""
-    num_consts, num_carry, length = params['num_consts'], params['num_carry'], params['length']
-    before = num_consts + num_carry
-    body = compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}while/body/").run
-    made = [place.out(t) for t in outs[num_carry:]]
-    order = range(length - 1, -1, -1) if params['reverse'] else range(length)
+    return compile_alone(scan, place, ins, outs, params)
 
-    def run(*blocks):
-        consts, carry, xs = blocks[:num_consts], list(blocks[num_consts:before]), blocks[before:]
-        ys = [np.empty(out.shape, out.dtype) for out in made]
-        for i in order:
-            results = body(*consts, *carry, *[x[i] for x in xs])
-            carry = results[:num_carry]
-            for y, slice_ in zip(ys, results[num_carry:], strict=True):
-                y[i] = slice_
-        return [*carry, *ys]
 
-    return run
+def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> list[str]:
+    """A Python loop. Slices are views; what the body makes for a slice of a result is written there, if its kernel can."""
+    params, jaxpr = eqn.params, eqn.params['jaxpr']
+    consts, initial, xs = _cut(operands, params['num_consts'], params['num_carry'])
+    num_carry, length = params['num_carry'], params['length']
+    made = [(v, place.out(v.type)) for v in eqn.outs[num_carry:]]
+    carry = [writer.fresh('v') for _ in initial]
+    for name, first in zip(carry, initial, strict=True):
+        writer.line(f"{name} = {first}")
+    writer.release_early(initial)
+    ys = [writer.fresh('v') for _ in made]
+    for name, (_, out) in zip(ys, made, strict=True):
+        writer.line(f"{name} = empty({writer.bind('s', out.shape)}, {writer.bind('t', out.dtype)})")
+    i = writer.fresh('i')
+    order = f"range({length - 1}, -1, -1)" if params['reverse'] else f"range({length})"
+    with writer.block(f"for {i} in {order}:"):
+        since, slices = writer.count, [writer.fresh('v') for _ in xs]
+        for name, x in zip(slices, xs, strict=True):
+            writer.line(f"{name} = {x}[{i}]")
+        places = {a: f"{y}[{i}]" for a, y, (v, _) in zip(jaxpr.outs[num_carry:], ys, made, strict=True) if v.type.ndim > 1}
+        results = writer.body(jaxpr, [*consts, *carry, *slices], f"{place.path}while/body/", keep=consts, into=places)
+        for a, y, result in zip(jaxpr.outs[num_carry:], ys, results[num_carry:], strict=True):
+            if not (a in writer.filled and places.get(a) == f"{y}[{i}]"):
+                writer.line(f"{y}[{i}] = {result}")
+        carry_over(writer, carry, results[:num_carry])
+        writer.release_made(results, since)
+    return [*carry, *ys]
+
+
+def carry_over(writer: Writer, carry: list[str], results: list[str]) -> None:
+    """What a round made becomes what the next one starts from."""
+    changed = [(c, r) for c, r in zip(carry, results, strict=True) if c != r]
+    if changed:
+        writer.line(f"{', '.join(c for c, _ in changed)} = {', '.join(r for _, r in changed)}")
 
 
 def _cut(flags, num_consts: int, num_carry: int):
@@ -246,6 +263,7 @@ scan = Primitive(
     'scan',
     type=_type,
     kernel=_kernel,
+    emit=_emit,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.codegen import Writer, compile_alone
 from distad.control.branch import check_choice
 from distad.control.call import call
-from distad.control.loop import same_type
-from distad.core.jaxpr import Jaxpr, as_function
+from distad.control.loop import carry_over, same_type
+from distad.core.jaxpr import Equation, Jaxpr, as_function
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
 from distad.core.value import Zero, typeof
@@ -40,17 +40,25 @@ def _type(*types: ArrayType, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, cond_consts: 
 
 
 def _kernel(place: Place, ins, outs, params) -> Callable:
-    cond = compile_jaxpr(params['cond_jaxpr'], place.mesh, f"{place.path}while/cond/").run
-    body = compile_jaxpr(params['body_jaxpr'], place.mesh, f"{place.path}while/body/").run
-    nc, nb = params['cond_consts'], params['cond_consts'] + params['body_consts']
+    return compile_alone(while_p, place, ins, outs, params)
 
-    def run(*blocks):
-        cond_consts, body_consts, carry = blocks[:nc], blocks[nc:nb], list(blocks[nb:])
-        while cond(*cond_consts, *carry)[0]:
-            carry = body(*body_consts, *carry)
-        return carry
 
-    return run
+def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> list[str]:
+    cond_consts, body_consts, initial = _cut(operands, eqn.params)
+    carry = [writer.fresh('v') for _ in initial]
+    for name, first in zip(carry, initial, strict=True):
+        writer.line(f"{name} = {first}")
+    writer.release_early(initial)
+    with writer.block("while True:"):
+        since = writer.count
+        go, = writer.body(eqn.params['cond_jaxpr'], [*cond_consts, *carry], f"{place.path}while/cond/", keep=[*cond_consts, *carry])
+        with writer.block(f"if not {go}:"):
+            writer.line("break")
+        results = writer.body(eqn.params['body_jaxpr'], [*body_consts, *carry], f"{place.path}while/body/",
+                              keep=[*cond_consts, *body_consts])
+        carry_over(writer, carry, results)
+        writer.release_made(results, since)
+    return carry
 
 
 def _cut(values, params) -> tuple[list, list, list]:
@@ -173,6 +181,7 @@ while_p = Primitive(
     'while',
     type=_type,
     kernel=_kernel,
+    emit=_emit,
     jvp=_jvp,
     transpose=NoRule('the values of its rounds are not kept. Use scan, or fori_loop with bounds that are Python numbers'),
     batch=_batch,

@@ -9,10 +9,11 @@
     batch                          `(axis, values, dims, **params) -> (value, dim)`, or a maker of it (`core.batching`)
 
 Ops that run programs (scan, jit) have more to say: `kernel` compiles one instead of `impl`, `split` cuts it in a known and a
-linear part, `prune` drops unused results, `show` picks the parameters to print. Ops that communicate tell `messages(ins,
-outs, params) -> [(kind, axes)]`, a function of types: from it come plans, counts and the check of control flow. Where their
-operands belong together (`separate`), two such equations are never made one. `pointwise` ones compute each element of their
-result from one element of each operand: the compiler may run several in one pass.
+linear part, `prune` drops unused results, `emit` writes one into the source of the program around it, `show` picks the
+parameters to print. Ops that communicate tell `messages(ins, outs, params) -> [(kind, axes)]`, a function of types: from it
+come plans, counts and the check of control flow. Where their operands belong together (`separate`), two such equations are
+never made one. `pointwise` ones compute each element of their result from one element of each operand: the compiler may run
+several in one pass.
 
 Rules run as ordinary code that calls primitives, so a derivative can be differentiated. A field that cannot be filled
 holds `NoRule(why)`; using it raises with the primitive's name and the reason.
@@ -70,14 +71,15 @@ class Primitive:
     """One operation of the language. Calling it binds it to the current trace."""
 
     __slots__ = ('name', 'type', 'impl', 'kernel', 'jvp', 'transpose', 'batch', 'split', 'linearity', 'multiple',
-                 'labels', 'show', 'prune', 'effect', 'messages', 'separate', 'fleeting', 'pointwise', 'always_batched',
+                 'labels', 'show', 'prune', 'effect', 'messages', 'separate', 'fleeting', 'pointwise', 'emit', 'always_batched',
                  '_types')
 
     def __init__(self, name: str, *, type: Callable, impl: Callable | None = None, kernel: Callable | None = None,
                  jvp, transpose, batch, split: Callable | None = None, linearity: Linearity = NONLINEAR,
                  multiple: bool = False, labels: Callable | None = None, show: Callable | None = None,
                  prune: Callable | None = None, effect: bool = False, messages: Callable | None = None, separate: bool = False,
-                 fleeting: bool = False, pointwise: bool = False):
+                 fleeting: bool = False, pointwise: bool = False,
+                 emit: Callable | None = None):
         self.name, self.type, self.impl = name, type, impl
         self.kernel = kernel or self._plain_kernel
         self.jvp, self.transpose, self.split = jvp, transpose, split
@@ -87,7 +89,7 @@ class Primitive:
         self.show, self.prune, self.effect, self.messages, self.separate = show, prune, effect, messages, separate
         # Parameters that hold programs or functions are made anew by most calls, so little is remembered of these.
         self.fleeting = fleeting or split is not None
-        self.pointwise = pointwise
+        self.pointwise, self.emit = pointwise, emit
         self.always_batched = False           # whether the batch rule is asked even if no operand has a batch
         self._types: dict = {}
         for field in ('jvp', 'transpose', 'batch'):

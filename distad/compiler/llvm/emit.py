@@ -106,13 +106,13 @@ class Value:
     def __rshift__(self, n) -> Value:
         return self.bits('ashr' if self.dtype.kind == 'i' else 'lshr', n)
 
-    def compare(self, how: str, other) -> Value:
+    def compare(self, how: str, other, signed: bool = True) -> Value:
         """eq, ne, lt, le, gt, ge: ordered on floats (false beside NaN), but for ne."""
         kind, other = self.dtype.kind, self.e.like(other, self)
         if kind == 'f':
             op = 'fcmp ' + ('une' if how == 'ne' else 'o' + how)
         else:
-            op = 'icmp ' + (how if how in ('eq', 'ne') else ('s' if kind == 'i' else 'u') + how)
+            op = 'icmp ' + (how if how in ('eq', 'ne') else ('s' if kind == 'i' and signed else 'u') + how)
         return self.e.op(f'{op} {self}, {other.name}', BOOL)
 
     def __lt__(self, other) -> Value:
@@ -184,6 +184,22 @@ class Emitter:
     def fma(self, x: Value, y, z) -> Value:
         return self.call('llvm.fma', x.dtype, x, self.like(y, x), self.like(z, x))
 
+    def scalef(self, x: Value, n: Value) -> Value:
+        """x * 2 ** n for a whole number n, by AVX-512, which has 64 bytes in a register."""
+        size, kind = 64 // x.dtype.itemsize, element(x.dtype)
+        name = f"@llvm.x86.avx512.mask.scalef.{'ps' if size == 16 else 'pd'}.512"
+        part = f'<{size} x {kind}>'
+        self.module.declare(f'declare {part} {name}({part}, {part}, {part}, i{size}, i32)')
+        parts = []
+        for first in range(0, LANES, size):
+            order = ', '.join(f'i32 {first + i}' for i in range(size))
+            a, b = (self.raw(f'shufflevector {v}, {v.type} poison, <{size} x i32> <{order}>') for v in (x, n))
+            parts.append(self.raw(f'call {part} {name}({part} {a}, {part} {b}, {part} {a}, i{size} -1, i32 4)'))
+        if len(parts) == 1:
+            return Value(self, parts[0], x.dtype)
+        order = ', '.join(f'i32 {i}' for i in range(LANES))
+        return self.op(f'shufflevector {part} {parts[0]}, {part} {parts[1]}, <{LANES} x i32> <{order}>', x.dtype)
+
     def sqrt(self, x: Value) -> Value:
         return self.call('llvm.sqrt', x.dtype, x)
 
@@ -228,7 +244,8 @@ class Emitter:
 class Module:
     """What goes to LLVM together: declarations, functions, and the counter of names."""
 
-    def __init__(self) -> None:
+    def __init__(self, avx512: bool = False) -> None:
+        self.avx512 = avx512                 # some of its instructions do in one what else takes several, with the same bits
         self.declarations: dict[str, None] = {}
         self.functions: dict[str, np.dtype] = {}
         self.texts: list[str] = []

@@ -28,6 +28,7 @@ from distad.compiler.llvm.loops import kernel_text
 from distad.config import config
 from distad.core.jaxpr import Jaxpr, Literal
 
+_alive: list[Any] = []         # engines that own code, and what Python keeps pointers to
 PATIENCE = 30.0                # seconds to wait for the rank that compiles, before doing it oneself
 _HEAD = object.__basicsize__   # of a Python object; NumPy's fields follow: data, nd, dimensions, strides, base, descr, flags
 DATA, FLAGS = _HEAD, _HEAD + 48
@@ -76,7 +77,7 @@ class _Structure:
 def _remembered(structure: _Structure) -> Callable | None:
     jaxpr = structure.jaxpr
     try:
-        text = kernel_text(jaxpr, structure.space, structure.rows)
+        text = kernel_text(jaxpr, structure.space, structure.rows, bool(_llvm().get_host_cpu_features().get('avx512f')))
     except NotImplementedError:
         return None
     count = len(jaxpr.ins) + len(jaxpr.outs)
@@ -133,13 +134,10 @@ def _engine() -> Any:
 
 def _address(code: bytes, name: str) -> int:
     engine = _engine()
-    _codes.append(engine)
+    _alive.append(engine)
     engine.add_object_file(_llvm().object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine.get_function_address(name)
-
-
-_codes: list = []
 
 
 # ---- on disk
@@ -204,7 +202,7 @@ class _MethodDef(ctypes.Structure):
 
 
 _FASTCALL = 0x80
-_alive: list[_MethodDef] = []          # Python keeps pointers to them
+
 
 
 def _builtin(address: int, count: int, name: str) -> Callable:

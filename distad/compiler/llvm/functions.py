@@ -54,9 +54,11 @@ def two_to(e: Emitter, n: Value, dtype: np.dtype) -> Value:
     return e.bitcast((n + BIAS[size]) << MANTISSA[size], dtype)
 
 
-def scaled(e: Emitter, x: Value, n: Value) -> Value:
-    """x * 2 ** n in two steps, so that n may be beyond the range of one power."""
-    half = n >> 1
+def scaled(e: Emitter, x: Value, i: Value, n: Value) -> Value:
+    """x * 2 ** n in two steps, so that n may be beyond the range of one power; by one instruction where there is one."""
+    if e.module.avx512:
+        return e.scalef(x, n)
+    n, half = i, i >> 1
     return x * two_to(e, half, x.dtype) * two_to(e, n - half, x.dtype)
 
 
@@ -75,8 +77,8 @@ def reduced(e: Emitter, x: Value) -> tuple[Value, Value, Value]:
 
 def exp(e: Emitter, x: Value) -> Value:
     low, high = {4: (-104.0, 89.0), 8: (-746.0, 710.0)}[x.dtype.itemsize]
-    r, _, i = reduced(e, clipped(e, x, low, high))
-    return scaled(e, e.fma(e.fma(polynomial(e, r, c.EXP), r, 1.0), r, 1.0), i)
+    r, n, i = reduced(e, clipped(e, x, low, high))
+    return scaled(e, e.fma(e.fma(polynomial(e, r, c.EXP), r, 1.0), r, 1.0), i, n)
 
 
 def exp2(e: Emitter, x: Value) -> Value:
@@ -84,7 +86,7 @@ def exp2(e: Emitter, x: Value) -> Value:
     x = clipped(e, x, low, high)
     n, i = rounded(e, x, 1.0)
     r = (x - n) * math.log(2)
-    return scaled(e, e.fma(e.fma(polynomial(e, r, c.EXP), r, 1.0), r, 1.0), i)
+    return scaled(e, e.fma(e.fma(polynomial(e, r, c.EXP), r, 1.0), r, 1.0), i, n)
 
 
 def expm1(e: Emitter, x: Value) -> Value:
@@ -120,6 +122,21 @@ def log_of_part(e: Emitter, f: Value, k: Value, correction: Value | None = None)
     return e.fma(k, high, f - (square - rest))
 
 
+def otherwise(e: Emitter, rare: Value, y: Value, other: Callable[[], Value]) -> Value:
+    """y, or in lanes that are `rare` another value, which is computed only if there are any."""
+    flag = e.raw(f'bitcast {rare} to i{LANES}')
+    some = e.raw(f'icmp ne i{LANES} {flag}, 0')
+    here, slow, done = (e.fresh()[1:] for _ in range(3))
+    e.do(f'br label %{here}')
+    e.label(here)
+    e.do(f'br i1 {some}, label %{slow}, label %{done}')
+    e.label(slow)
+    z = e.select(rare, other(), y)
+    e.do(f'br label %{done}')
+    e.label(done)
+    return e.op(f'phi {y.type} [ {y.name}, %{here} ], [ {z.name}, %{slow} ]', y.dtype)
+
+
 def normalized(e: Emitter, x: Value) -> tuple[Value, Value]:
     """A positive number below the normal range made larger; and the exponent that was added, as float."""
     tiny, factor, n = {4: (2.0 ** -126, 2.0 ** 24, 24.0), 8: (2.0 ** -1022, 2.0 ** 54, 54.0)}[x.dtype.itemsize]
@@ -140,17 +157,20 @@ def _log(e: Emitter, x: Value) -> tuple[Value, Value]:
     return f, k - n
 
 
-def log(e: Emitter, x: Value) -> Value:
-    return at_ends_of_log(e, x, log_of_part(e, *_log(e, x)))
+def _logarithm(of_parts: Callable) -> Callable:
+    """A logarithm from the parts of its argument. Zero, infinity, NaN and what is below the normal range go another way, rarely."""
+    def body(e: Emitter, x: Value) -> Value:
+        i = integer(x.dtype)
+        least = int(np.finfo(x.dtype).tiny.view(i.type))
+        odd = (e.bitcast(x, i) - least).compare('ge', int(x.dtype.type(INF).view(i.type)) - least, signed=False)
+        y = of_parts(e, *parted(e, x))
+        return otherwise(e, odd, y, lambda: at_ends_of_log(e, x, of_parts(e, *_log(e, x))))
+    return body
 
 
-def log2(e: Emitter, x: Value) -> Value:
-    f, k = _log(e, x)
-    return at_ends_of_log(e, x, e.fma(log_of_part(e, f, e.splat(0.0, x.dtype)), 1 / math.log(2), k))
-
-
-def log10(e: Emitter, x: Value) -> Value:
-    return at_ends_of_log(e, x, log_of_part(e, *_log(e, x)) * (1 / math.log(10)))
+log = _logarithm(lambda e, f, k: log_of_part(e, f, k))
+log2 = _logarithm(lambda e, f, k: e.fma(log_of_part(e, f, e.splat(0.0, f.dtype)), 1 / math.log(2), k))
+log10 = _logarithm(lambda e, f, k: log_of_part(e, f, k) * (1 / math.log(10)))
 
 
 def log1p(e: Emitter, x: Value) -> Value:
@@ -173,9 +193,9 @@ def tanh(e: Emitter, x: Value) -> Value:
         t = e.function('expm1', expm1, clipped(e, a, 0.0, 20.0) * -2.0)
         return e.copysign(-t / (t + 2.0), x)
     z = x * x
-    small = e.fma(polynomial(e, z, c.TANH) * z, x, x)
+    small = e.fma(polynomial(e, z, c.TANH) * z, a, a)
     t = e.function('exp', exp, clipped(e, a, 0.0, 10.0) * 2.0)
-    return e.select(a < 0.625, small, e.copysign(1.0 - 2.0 / (t + 1.0), x))
+    return e.copysign(e.select(a < 0.625, small, 1.0 - 2.0 / (t + 1.0)), x)
 
 
 # ---- circular functions: beyond the reach of pi in three parts the C library is asked, lane by lane
@@ -210,31 +230,12 @@ def _circular(shift: int, name: str) -> Callable:
         y = e.select((i & 2).equals(0), y, -y)
         if shift == 0:
             y = e.select(x.equals(0.0), x, y)
-        return otherwise(e, e.abs(x) > REACH[x.dtype.itemsize], y, name, x)
+        return otherwise(e, e.abs(x) > REACH[x.dtype.itemsize], y, lambda: e.call(name, x.dtype, x))
     return body
-
-
-def otherwise(e: Emitter, rare: Value, y: Value, intrinsic: str, x: Value) -> Value:
-    """y, or where a lane is `rare` LLVM's own function of x, which calls the C library."""
-    flag = e.raw(f'bitcast {rare} to i{LANES}')
-    some = e.raw(f'icmp ne i{LANES} {flag}, 0')
-    here, slow, done = (e.fresh()[1:] for _ in range(3))
-    e.do(f'br label %{here}')
-    e.label(here)
-    e.do(f'br i1 {some}, label %{slow}, label %{done}')
-    e.label(slow)
-    z = e.select(rare, e.call(intrinsic, x.dtype, x), y)
-    e.do(f'br label %{done}')
-    e.label(done)
-    return e.op(f'phi {y.type} [ {y.name}, %{here} ], [ {z.name}, %{slow} ]', x.dtype)
 
 
 sin = _circular(0, 'llvm.sin')
 cos = _circular(1, 'llvm.cos')
-
-
-def tan(e: Emitter, x: Value) -> Value:
-    return e.function('sin', sin, x) / e.function('cos', cos, x)
 
 
 def atan(e: Emitter, x: Value) -> Value:
@@ -258,15 +259,15 @@ def atan(e: Emitter, x: Value) -> Value:
 def _erfc_of_large(e: Emitter, a: Value) -> Value:
     """exp(-a**2) times a polynomial; the square's rounding error is put back, for it is multiplied by the exponent."""
     a = clipped(e, a, 0.5, 27.5)
-    t = (a - 2.0) / (a + 2.0)
+    w = 4.0 / (a + 2.0)
     square = a * a
     lost = e.fma(a, a, -square)
-    y = e.function('exp', exp, -square) * polynomial(e, t, c.ERFC)
+    y = e.function('exp', exp, -square) * (polynomial(e, 1.0 - w, c.ERFC) * w)
     return e.fma(y, -lost, y)
 
 
 def _erf_of_small(e: Emitter, x: Value) -> Value:
-    return x * polynomial(e, x * x, c.ERF)
+    return e.fma(polynomial(e, x * x, c.ERF), x, x)
 
 
 def erf(e: Emitter, x: Value) -> Value:
@@ -298,6 +299,11 @@ def in_double(f: Callable) -> Callable:
 
 
 @in_double
+def tan(e: Emitter, x: Value) -> Value:
+    return e.function('sin', sin, x) / e.function('cos', cos, x)
+
+
+@in_double
 def sinh(e: Emitter, x: Value) -> Value:
     a = e.abs(x)
     t = e.function('expm1', expm1, a)
@@ -326,7 +332,8 @@ def asinh(e: Emitter, x: Value) -> Value:
 def acosh(e: Emitter, x: Value) -> Value:
     t = x - 1.0
     near = e.function('log1p', log1p, t + e.sqrt(t * (x + 1.0)))
-    return e.select(x > 1e150, e.function('log', log, x) + math.log(2), near)
+    y = e.select(x > 1e150, e.function('log', log, x) + math.log(2), near)
+    return e.select(x < 1.0, math.nan, y)
 
 
 @in_double

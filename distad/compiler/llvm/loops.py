@@ -64,9 +64,9 @@ class Pass:
 class Nest:
     """The text of one group."""
 
-    def __init__(self, jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None):
+    def __init__(self, jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None, avx512: bool):
         self.jaxpr, self.space = jaxpr, space
-        self.module = Module()
+        self.module = Module(avx512)
         self.maker = {v: eqn for eqn in jaxpr.equations for v in eqn.outs}
         self.arguments = {v: f'%p{i}' for i, v in enumerate((*jaxpr.ins, *jaxpr.outs))}
         self.inputs = set(jaxpr.ins)
@@ -338,11 +338,11 @@ class Nest:
         self.inner_memo: dict = {}
         self.lines: list[str] = []
         self.lanes = lanes
-        for v, where in p.stores:
-            value = self.value(v, identity(self.space))
+        stored = [self.value(v, identity(self.space)) for v, _ in p.stores]
+        reduced = [self.value(eqn.ins[0], identity(self.space)) for eqn in p.reductions]
+        for value, (v, where) in zip(stored, p.stores, strict=True):          # after all loads: a result may lie on an operand
             self.store(value, where, *self.place_of(v, where))
-        for eqn in p.reductions:
-            value = self.value(eqn.ins[0], identity(self.space))
+        for value, eqn in zip(reduced, p.reductions, strict=True):
             self.accumulate(eqn, value)
         return self.lines
 
@@ -551,6 +551,6 @@ def _short(dtype: np.dtype) -> str:
     return f'{"f" if dtype.kind == "f" else "i"}{8 * dtype.itemsize}'
 
 
-def kernel_text(jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None) -> str:
+def kernel_text(jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None, avx512: bool = False) -> str:
     """The function `@body(pointers of operands, pointers of results)`, and what it calls."""
-    return Nest(jaxpr, space, rows).text()
+    return Nest(jaxpr, space, rows, avx512).text()

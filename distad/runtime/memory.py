@@ -1,0 +1,27 @@
+"""Memory that programs drop is kept for the next allocation.
+
+By default glibc returns every block above 128 KB to the system when it is freed, and gets it back page by page: large temporaries cost
+2 to 17 times what the work on them does. With these thresholds freed memory stays in the heap, which is then the arena of all programs:
+a loop takes nothing new after its first round. `DISTAD_KEEP_MEMORY=0` leaves the allocator alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+KEEP, GROW = 1 << 30, 64 << 20
+
+
+@functools.cache
+def keep() -> bool:
+    """Tell the allocator, once; whether it understands."""
+    if os.environ.get('DISTAD_KEEP_MEMORY') == '0':
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):               # another C library
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, KEEP) and mallopt(_M_TRIM_THRESHOLD, KEEP) and mallopt(_M_TOP_PAD, GROW))
