@@ -4,6 +4,7 @@ A dimension may be split where the windows are its single elements; others have 
 are not. One dimension is reduced after the other, and windows of 2, 4, 8, ... elements are put together from halves.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -129,7 +130,10 @@ reduce_window_sum = _reduction('reduce_window_sum', np.add, NUMBER, lambda dtype
 
 def _winners(x: np.ndarray, alongs: list[Along], counts: Dims, sign: int) -> np.ndarray:
     """The number of the winning element for each window; -1 where the window has no element."""
-    numbers = np.arange(x.size).reshape(x.shape)
+    numbers = np.arange(x.size, dtype=np.int32 if x.size < 2**31 else np.int64).reshape(x.shape)
+    whole = all(along.base_dilation == 1 and along.padding[0] <= 0 and along.extent(count) - along.padding[0] <= n
+                for along, count, n in zip(alongs, counts, x.shape, strict=True))
+    not_a_number = bool(np.any(x != x))
     values = windows_of(spaced(x, alongs, counts, 0), alongs, counts)
     numbers = windows_of(spaced(numbers, alongs, counts, -1), alongs, counts)
     best, winner = None, None
@@ -138,8 +142,12 @@ def _winners(x: np.ndarray, alongs: list[Along], counts: Dims, sign: int) -> np.
         if best is None:
             best, winner = np.array(value), np.array(number)
             continue
-        wins = (value > best if sign > 0 else value < best) | ((value != value) & (best == best)) | (winner < 0)
-        wins &= number >= 0
+        wins = value > best if sign > 0 else value < best
+        if not_a_number:
+            wins |= (value != value) & (best == best)
+        if not whole:                                                     # padding never wins, and gives way to any element
+            wins |= winner < 0
+            wins &= number >= 0
         np.copyto(best, value, where=wins)
         np.copyto(winner, number, where=wins)
     return winner
@@ -154,22 +162,28 @@ def _pair_kernel(apply: Callable) -> Callable:
 
         def run(t, x):
             counts = tuple(a.count(n) for a, n in zip(alongs, x.shape, strict=True))
-            return apply(t, _winners(x, alongs, counts, sign), shape)
+            return apply(t, _winners(x, alongs, counts, sign), shape, all(a.stride >= a.reach for a in alongs))
         return run
     return kernel
 
 
-def _gathered(t: np.ndarray, winner: np.ndarray, shape: Dims) -> np.ndarray:
+def _gathered(t: np.ndarray, winner: np.ndarray, shape: Dims, apart: bool) -> np.ndarray:
     if not t.size:
         return np.zeros(shape, t.dtype)
     return np.where(winner < 0, t.dtype.type(0), np.take(t, np.maximum(winner, 0)))
 
 
-def _scattered(ct: np.ndarray, winner: np.ndarray, shape: Dims) -> np.ndarray:
+def _scattered(ct: np.ndarray, winner: np.ndarray, shape: Dims, apart: bool) -> np.ndarray:
+    """Cotangents of windows added up at their winners. Windows that lie apart have different ones."""
     work = np.float32 if dtypes.is_half(ct.dtype) else ct.dtype
-    y = np.zeros(int(np.prod(shape)), work)
-    there = winner >= 0
-    np.add.at(y, winner[there], ct[there].astype(work, copy=False))
+    y = np.zeros(math.prod(shape), work)
+    if winner.size and winner.min() < 0:
+        there = winner >= 0
+        winner, ct = winner[there], ct[there]
+    if apart:
+        y[winner.ravel()] = ct.ravel()
+    else:
+        np.add.at(y, winner.ravel(), ct.ravel().astype(work, copy=False))
     return y.reshape(shape).astype(ct.dtype, copy=False)
 
 
