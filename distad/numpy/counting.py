@@ -13,6 +13,7 @@ from distad.core.value import Value, typeof
 from distad.errors import ConcretizationTypeError
 from distad.lax import slicing
 from distad.lax.contraction import contraction
+from distad.lax.convolution import conv_general_dilated
 from distad.lax.kind import kindly, settle, whole_along
 from distad.lax.shape import Sharding
 from distad.numpy.at import At
@@ -23,17 +24,17 @@ from distad.numpy.elementwise import conj
 from distad.numpy.indexing import getitem
 from distad.numpy.joining import concatenate, flip
 from distad.numpy.known import known
-from distad.numpy.linear import matmul, outer
+from distad.numpy.linear import outer
 from distad.numpy.logic import clip, where
 from distad.numpy.promotion import ArrayLike, converted, inexact, promoted
 from distad.numpy.reductions import max, min, sum
 from distad.numpy.shapes import atleast_2d, ravel, transpose
 from distad.numpy.sorting import searchsorted
 from distad.numpy.statistics import average
-from distad.numpy.taking import take
 from distad.ops import arithmetic, powers
-from distad.ops.cast import cast
+from distad.ops.broadcast import expand_dims
 from distad.ops.complex import real
+from distad.ops.shape import squeeze
 
 # ---- counts
 
@@ -160,26 +161,23 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = 'full', *, precision: Any =
     """The sums of products of two vectors of which one is turned round and moved along the other.
 
     a: [n]; v: [m]; mode: 'full' gives [n + m - 1], 'same' the middle max(n, m), 'valid' those where the vectors overlap wholly.
-    Linear in each; one may be unreduced. Communication: a split vector is gathered; the result is split as the longer one.
-    Raises ShardingTypeError where its size does not divide.
+    The result is a float, split as the longer vector. Linear in each; one may be unreduced. Communication: where the longer one is
+    split and the result has its size, blocks' borders go to the neighbours in at most two messages; where it has another size the
+    vector is gathered. A split shorter one is gathered. Raises ShardingTypeError where the size does not divide.
 
         jnp.convolve(jnp.array([1., 2.]), jnp.array([1., 1.]))    # 1., 3., 2.
     """
-    x, y = promoted('convolve', as_value(a, 'convolve'), as_value(v, 'convolve'))
+    x, y = (inexact(v, 'convolve') for v in promoted('convolve', as_value(a, 'convolve'), as_value(v, 'convolve')))
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
         raise ValueError(f"convolve takes two vectors with elements, got {x.type} and {y.type}")
     if mode not in ('full', 'same', 'valid'):
         raise ValueError(f"convolve: mode is 'full', 'same' or 'valid', got {mode!r}")
     if x.size < y.size:
         x, y = y, x
-    t, (n, m) = x.type, (x.size, y.size)
-    start, size = {'full': (0, n + m - 1), 'same': ((m - 1) // 2, n), 'valid': (m - 1, n - m + 1)}[mode]
-    goal = slicing.resized('convolve', t, (size,))
-    x, y = whole_along(x, (0,)), whole_along(y, (0,))
-    around = slicing.pad(x, 0, [(m - 1, m - 1, 0)])
-    windows = take(around, np.arange(start, start + size, dtype=np.int32)[:, None] + np.arange(m, dtype=np.int32), 0, mode='clip')
-    z = matmul(windows, flip(y), preferred_element_type=preferred_element_type)
-    return cast(z, typeof(z).update(partitions=goal.partitions, reduced=typeof(z).reduced.difference(*goal.partitions)))
+    m = y.size
+    pads = {'full': (m - 1, m - 1), 'same': (m // 2, (m - 1) // 2), 'valid': (0, 0)}[mode]
+    signal, kernel = (expand_dims(v, (0, 1)) for v in (x, flip(whole_along(y, (0,)))))
+    return squeeze(conv_general_dilated(signal, kernel, (1,), [pads], preferred_element_type=preferred_element_type), dimensions=(0, 1))
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = 'valid', *, precision: Any = None, preferred_element_type: Any = None) -> Value:
