@@ -87,7 +87,7 @@ class Seen:
 class Box:
     """The memory of a node, and in it the part that this rank writes. `ranks` are the ranks of the node."""
 
-    __slots__ = ('memory', 'file', 'ranks', 'first', 'slot', 'number', 'texts')
+    __slots__ = ('memory', 'file', 'ranks', 'first', 'slot', 'number', 'texts', 'holds')
 
     def __init__(self, file: int, ranks: Sequence[int], rank: int) -> None:
         # An anonymous mapping (file -1) is this rank's alone.
@@ -96,6 +96,7 @@ class Box:
         self.memory = mmap.mmap(file, _PART * len(self.ranks))
         self.first = _PART * self.ranks.index(rank)
         self.slot = self.number = 0
+        self.holds = False  # the claim
         self.texts: dict[tuple, tuple[bytes, Any]] = {}
         stacks = _answer()
         _HEAD_FORMAT.pack_into(self.memory, self.first, rank + 1, os.getpid(), threading.main_thread().ident or 0, stacks, 0)
@@ -126,12 +127,12 @@ class Box:
 
     def claim(self) -> bool:
         """Ask to be the one rank of the node that reports; only one may, until it has ended the job."""
-        if self.file < 0:
-            return True
-        try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
+        if self.file >= 0:
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+        self.holds = True
         return True
 
     # -- what any rank reads

@@ -34,7 +34,8 @@ threads_of = Late('threadpoolctl')
 
 _GOODBYE = 1
 _CLOCK = 2
-_HELLO = 3  # and up: one tag for each communicator that is being made
+_ASK, _SEEN = 3, 4
+_HELLO = 5  # and up: one tag for each communicator that is being made
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +162,14 @@ def _keeping_nan(kind: str) -> Any:
 
 def timeout() -> float:
     """Seconds that a rank waits in one collective: DISTAD_TIMEOUT, 300 if unset, `inf` for ever."""
-    return float(os.environ.get('DISTAD_TIMEOUT', '300'))
+    text = os.environ.get('DISTAD_TIMEOUT', '300')
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.
+    if not seconds > 0:
+        raise ValueError(f'DISTAD_TIMEOUT is a number of seconds, or inf for ever, not {text!r}')
+    return seconds
 
 
 def watch(callback: Callable[[], None]) -> None:
@@ -229,11 +237,52 @@ def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
 def _overdue(what: str) -> NoReturn:
     """Report on a collective that outlasted the deadline and end all ranks."""
     here = _world()
-    watchdog.end_job(here.box, here.size, timeout(), abort, what)
+    watchdog.end_job(here.box, here.size, timeout(), abort, what, _seen_elsewhere)
+
+
+_ANSWERS = 2.0  # seconds to wait for what other nodes have to say
+
+
+def _seen_elsewhere(mine: list[watchdog.Sight]) -> list[watchdog.Sight]:
+    """What is seen on other nodes: their ranks answer if they wait in a collective. Of several ranks that ask the lowest is told."""
+    here = _world()
+    others = [r for r in range(here.size) if r not in here.box.ranks]
+    asked = [here.comm.isend(None, dest=r, tag=_ASK) for r in others]
+    found: dict[int, watchdog.Sight] = {}
+    limit = time.monotonic() + _ANSWERS
+    while len(found) < len(others) and time.monotonic() < limit:
+        if (message := here.comm.improbe(tag=_SEEN)) is not None:
+            found |= {sight.rank: sight for sight in message.recv()}
+        _answer(lambda: mine)
+        here.MPI.Request.Testall(asked)
+        time.sleep(5e-3)
+    return list(found.values())
+
+
+def _answer(look: Callable[[], list[watchdog.Sight] | None]) -> None:
+    """If a rank before this one asks what is seen on this node, tell it, and wait for the end."""
+    here = _world()
+    status = here.MPI.Status()
+    message = here.comm.improbe(tag=_ASK, status=status)
+    if message is None:
+        return
+    message.recv()
+    if here.box.holds and status.source > here.rank:
+        return
+    seen = look()
+    if seen is not None:
+        answer = here.comm.isend(seen, dest=status.source, tag=_SEEN)
+        while not answer.Test():
+            time.sleep(5e-3)
+    time.sleep(watchdog.PATIENCE)
+    abort(watchdog.STATUS)
 
 
 def check_present(ranks: tuple[int, ...], calls: int, what: Callable[[], str]) -> None:
     """Raise if one of the ranks has left before it began its collective number `calls` on their channel."""
+    box = _world().box
+    if len(box.ranks) < _world().size:
+        _answer(lambda: watchdog.look(box) if box.claim() else None)
     left = _goodbyes()
     gone = [r for r in ranks if r in left and left[r].get(ranks, 0) < calls]
     if gone:

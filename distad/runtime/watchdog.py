@@ -1,8 +1,8 @@
 """The report on a collective that did not come together, and the end of the job.
 
 A rank that has waited for DISTAD_TIMEOUT seconds tells, for every rank of its node, its last collectives, whether it is inside one
-or between two, and its stack; and first of all in a sentence who waits for whom. One rank of a node does so; then the job ends
-with a status of its own. Of ranks on other nodes nothing is known but what a report of theirs says.
+or between two, and its stack; and first of all in a sentence who waits for whom. What happens on other nodes is asked of a rank there
+that waits, too (`mpi`); of a node where none does nothing is known. One rank reports; then the job ends with a status of its own.
 
 What is to be said is a function of what was seen (`report`), so it can be read and tested without MPI.
 """
@@ -24,7 +24,7 @@ from distad.source import is_ours
 STATUS = 75  # EX_TEMPFAIL of sysexits.h, "try again later": a script may start the job anew from its last checkpoint
 _SHOWN = 8  # collectives of each rank, and frames of its stack
 _FORWARDING = 0.3  # the launcher forwards what was printed, but not once the job is aborted
-_PATIENCE = 20.0  # seconds that a rank gives the one that reports
+PATIENCE = 20.0  # seconds that a rank gives the one that reports
 
 _STATES = {
     '': 'its process is gone', 'Z': 'its process is dead', 'X': 'its process is dead',
@@ -36,9 +36,10 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What is known of one rank in the moment of the report."""
+    """What is known of one rank at the time `now` of its clock."""
 
     seen: Seen
+    now: float
     state: str
     stack: tuple[str, ...]  # innermost last, without the library's frames where there are others
 
@@ -47,37 +48,46 @@ class Sight:
         return self.seen.rank
 
 
-def end_job(box: Box, size: int, limit: float, abort: Callable[[int], None], what: str) -> None:
-    """Report, as the one rank of the node that does, and end the job. Does not return."""
+def end_job(box: Box, size: int, limit: float, abort: Callable[[int], None], what: str,
+            elsewhere: Callable[[list[Sight]], list[Sight]]) -> None:
+    """Report, as the one rank of the node that does, and end the job. Does not return.
+
+    `elsewhere` tells what is seen on other nodes, for what is seen here.
+    """
     if box.claim():
-        seen = box.look()
-        stacks = blackbox.stacks(seen)
-        sights = [Sight(seen=one, state=blackbox.state(one.process), stack=frames(stacks[one.rank])) for one in seen]
-        text = report(sights, box.ranks, size, limit, what, time.perf_counter())
+        sights = look(box)
+        sights += elsewhere(sights)
+        text = report(sorted(sights, key=lambda sight: sight.rank), size, limit, what)
         sys.stdout.flush()
         os.write(2, text.encode(errors='replace'))
         time.sleep(_FORWARDING)
     else:
-        time.sleep(_PATIENCE)
+        time.sleep(PATIENCE)
     abort(STATUS)
 
 
-def report(sights: Sequence[Sight], node: Sequence[int], size: int, limit: float, what: str, now: float) -> str:
-    """The text of the report. `node` are the ranks of this node, of `size` in all; `now` is as time.perf_counter()."""
-    lines = ['', f'distad: TIME-OUT: {what} did not come together within {limit:g} s (DISTAD_TIMEOUT).', *who_waits(sights, node)]
+def look(box: Box) -> list[Sight]:
+    """All ranks of the node as they are now."""
+    seen = box.look()
+    stacks = blackbox.stacks(seen)
+    return [Sight(seen=one, now=time.perf_counter(), state=blackbox.state(one.process), stack=frames(stacks[one.rank]))
+            for one in seen]
+
+
+def report(sights: Sequence[Sight], size: int, limit: float, what: str) -> str:
+    """The text of the report, for what is seen of `size` ranks."""
+    lines = ['', f'distad: TIME-OUT: {what} did not come together within {limit:g} s (DISTAD_TIMEOUT).', *who_waits(sights)]
     for sight in sights:
-        lines += ['', *_about(sight, now)]
-    hidden = [r for r in node if r not in {sight.rank for sight in sights}]
+        lines += ['', *_about(sight)]
+    hidden = set(range(size)) - {sight.rank for sight in sights}
     if hidden:
-        lines += ['', f'{_ranks(hidden)}: nothing is known, as memory cannot be shared with {"it" if len(hidden) == 1 else "them"}.']
-    if len(node) < size:
-        elsewhere = [r for r in range(size) if r not in node]
-        lines += ['', f'{_ranks(elsewhere)}: on other nodes, whose memory cannot be read from here.']
+        lines += ['', f'{_ranks(hidden)}: nothing is known. On their nodes nobody waits in a collective and could answer, or they are '
+                  'in containers that do not share memory.']
     lines += ['', 'A step that rightly takes longer needs a longer DISTAD_TIMEOUT (seconds).', '']
     return '\n'.join(lines)
 
 
-def who_waits(sights: Sequence[Sight], node: Sequence[int]) -> list[str]:
+def who_waits(sights: Sequence[Sight]) -> list[str]:
     """In sentences: which ranks wait for which, and what the missing ones do."""
     by_rank = {sight.rank: sight for sight in sights}
     waits: dict[tuple[int, ...], list[Sight]] = {}
@@ -93,7 +103,7 @@ def who_waits(sights: Sequence[Sight], node: Sequence[int]) -> list[str]:
         if missing:
             lines.append(f'{names} {verb} for {_ranks(missing).lower()}.')
         else:
-            lines += [f'{names} {verb}: {text}' for text in sorted({_all_there(s.seen.inside, by_rank, node) for s in waiting})]
+            lines += [f'{names} {verb}: {text}' for text in sorted({_all_there(s.seen.inside, by_rank) for s in waiting})]
     for rank in sorted({rank for missing in waits for rank in missing}):
         sight = by_rank[rank]
         if sight.seen.inside is None:
@@ -106,11 +116,11 @@ def who_waits(sights: Sequence[Sight], node: Sequence[int]) -> list[str]:
     return lines
 
 
-def _all_there(entry: Entry, by_rank: dict[int, Sight], node: Sequence[int]) -> str:
-    """Nobody of the node is missing from a collective: what else it can be."""
+def _all_there(entry: Entry, by_rank: dict[int, Sight]) -> str:
+    """Nobody that is known of is missing from a collective: what else it can be."""
     away = [r for r in entry.ranks if r not in by_rank]
     if away:
-        return f'the ranks of this node have come to {entry}; of {_ranks(away).lower()} nothing is known here.'
+        return f'all have come to {entry}, but for {_ranks(away).lower()}, of which nothing is known.'
     calls: dict[str, list[int]] = {}
     for rank in entry.ranks:
         for own in by_rank[rank].seen.entries:
@@ -126,12 +136,12 @@ def _all_there(entry: Entry, by_rank: dict[int, Sight], node: Sequence[int]) -> 
     return f'all ranks have come to {entry}, and MPI does not bring it to an end.'
 
 
-def _about(sight: Sight, now: float) -> list[str]:
+def _about(sight: Sight) -> list[str]:
     seen, inside = sight.seen, sight.seen.inside
     if inside is not None:
-        where = f'is inside {inside}, for {now - inside.begun:.1f} s'
+        where = f'is inside {inside}, for {sight.now - inside.begun:.1f} s'
     elif seen.entries:
-        where = f'is between two collectives, the last of which ended {now - seen.entries[-1].ended:.1f} s ago'
+        where = f'is between two collectives, the last of which ended {sight.now - seen.entries[-1].ended:.1f} s ago'
     else:
         where = 'has not been in a collective'
     lines = [f'rank {sight.rank} (process {seen.process}) {where}']

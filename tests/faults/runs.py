@@ -31,6 +31,7 @@ START = """
         '''The moment in which it goes wrong.'''
         open(os.environ['FAULT_MOMENT'], 'w').write(str(time.time()))
     full(x)
+    os.environ['DISTAD_TIMEOUT'] = os.environ['FAULT_TIMEOUT']  # from now on: starting may take longer on a busy machine
 """
 
 
@@ -44,12 +45,13 @@ class Ended:
     seconds: float
 
 
-def run(folder: Path, body: str, n: int = 2, *, start: str = START, **env: str) -> Ended:
-    """`mpirun -n n` of a program; no process of it may be left."""
+def run(folder: Path, body: str, n: int = 2, *, start: str = START, timeout: float = 300, **env: str) -> Ended:
+    """`mpirun -n n` of a program; no process of it may be left. Once started it waits for `timeout` seconds in a collective."""
     lines = ''.join(f'    {line}\n' for line in body.strip('\n').splitlines())
     moment, mark = folder / 'moment', f'FAULT_RUN={uuid.uuid4()}'
     moment.unlink(missing_ok=True)
-    done = launch(start + lines, n, timeout=50, env=env | {'FAULT_MOMENT': str(moment), 'FAULT_RUN': mark.partition('=')[2]})
+    done = launch(start + lines, n, timeout=50, env=env | {
+        'FAULT_MOMENT': str(moment), 'FAULT_RUN': mark.partition('=')[2], 'FAULT_TIMEOUT': str(timeout)})
     ended = time.time()
     while left := _processes(mark):
         assert time.time() < ended + GRACE, f'processes {left} are left'

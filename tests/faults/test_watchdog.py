@@ -37,7 +37,7 @@ def check(ended, n, waiting, missing):
 
 
 def test_a_rank_that_sleeps(tmp_path):
-    ended = run(tmp_path, MISSING.format('time.sleep(1e6)'), 3, DISTAD_TIMEOUT='1')
+    ended = run(tmp_path, MISSING.format('time.sleep(1e6)'), 3, timeout=1)
     section = check(ended, 3, 'Ranks 0, 2 wait', 'rank 1')
     assert re.search(r'script.py:\d+ in elsewhere: time.sleep\(1e6\)\n', section)
     assert re.search(r'Rank 1 has stopped after #1 .*, at .*in elsewhere: time.sleep.*; its process is sleeping', ended.err)
@@ -45,12 +45,12 @@ def test_a_rank_that_sleeps(tmp_path):
 
 @pytest.mark.parametrize('body', ['while True: pass', 'lock = threading.Lock(); lock.acquire(); lock.acquire()'])
 def test_a_rank_in_an_endless_loop_or_a_deadlock(tmp_path, body):
-    section = check(run(tmp_path, MISSING.format(body), DISTAD_TIMEOUT='1'), 2, 'Rank 0 waits', 'rank 1')
+    section = check(run(tmp_path, MISSING.format(body), timeout=1), 2, 'Rank 0 waits', 'rank 1')
     assert f'in elsewhere: {body}\n' in section
 
 
 def test_a_rank_that_is_stopped(tmp_path):
-    ended = run(tmp_path, MISSING.format('os.kill(os.getpid(), signal.SIGSTOP)'), DISTAD_TIMEOUT='1')
+    ended = run(tmp_path, MISSING.format('os.kill(os.getpid(), signal.SIGSTOP)'), timeout=1)
     assert 'no stack: its process is stopped (SIGSTOP or a debugger)' in check(ended, 2, 'Rank 0 waits', 'rank 1')
 
 
@@ -62,12 +62,22 @@ now()
 collectives.all_reduce(mpi.group(mesh, ('Y',)), np.ones(3))
 collectives.all_reduce(mpi.group(mesh, ('Z',)), np.ones(3))
 collectives.all_reduce(mpi.group(mesh, ('Z',) if rank in (0, 3) else ('Y',)), np.ones(5))
-""", 4, DISTAD_TIMEOUT='1.5')
+""", 4, timeout=1.5)
     assert ended.status == 75 and ended.err.count('TIME-OUT') == 1
     for rank, other in ((0, 1), (1, 3), (3, 2), (2, 0)):
         assert f'Rank {rank} waits for rank {other}.\n' in ended.err
     assert re.search(r'Rank 0 is in another one: #\d+ all-reduce over Z, 40 B float64.* The ranks do not make the same calls',
                      ended.err)
+
+
+def test_on_several_nodes(tmp_path):
+    """MPICH is made to see two nodes of two ranks, which share no memory then. The waiting rank of the one asks the other's."""
+    ended = run(tmp_path, "now()\nif rank == 3: time.sleep(1e6)\nfull(x)", 4, timeout=1, MPIR_CVAR_NUM_CLIQUES='2')
+    assert ended.status == 75 and ended.err.count('TIME-OUT') == 1 and ended.seconds < 8
+    assert 'Ranks 0, 1, 2 wait for rank 3.' in ended.err and 'Rank 3 has stopped after #1' in ended.err
+    for rank in range(4):
+        section = re.search(rf'^rank {rank} \(process \d+\) (.*?)(?:^rank|\Z)', ended.err, re.M | re.S)[1]
+        assert ('is inside #2', 'is between two')[rank == 3] in section and 'script.py' in section
 
 
 def test_a_rank_that_does_not_come_to_the_first_mesh(tmp_path):
