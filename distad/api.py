@@ -47,7 +47,11 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
 def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
                    allow_int: bool = False) -> Callable:
     """Value and gradient of a scalar function in one pass; with `has_aux` the value is a pair `(value, aux)`. See `grad`."""
+    if not callable(fun):
+        raise TypeError(f"grad takes a function, got {fun!r}")
     nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(i, int) for i in nums):
+        raise TypeError(f"grad: argnums is an integer or a sequence of integers, got {argnums!r}")
 
     @boundary
     @wraps(fun)
@@ -218,6 +222,8 @@ def jvp(fun: Callable, primals: Sequence, tangents: Sequence, has_aux: bool = Fa
 
         y, dy = jvp(jnp.sin, (0.0,), (1.0,))
     """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        raise TypeError(f"jvp takes a tuple of primals and a tuple of tangents, got {primals!r} and {tangents!r}")
     flat, in_tree = tree.flatten(tuple(primals))
     t_flat, t_tree = tree.flatten(tuple(tangents))
     if in_tree != t_tree:

@@ -45,12 +45,15 @@ def _checks(value: Any) -> frozenset[str]:
     words = frozenset(_CHECKS[:1] if _flag(value) else ()) if isinstance(value, (str, bool)) else frozenset(value)
     if not words <= set(_CHECKS):
         odd = ', '.join(sorted(words - set(_CHECKS)))
-        raise ValueError(f"DISTAD_CHECK takes {', '.join(_CHECKS)}, one or several with commas, not {odd!r}")
+        raise ValueError(f"check takes {', '.join(_CHECKS)}, one or several with commas, not {odd!r}")
     return words
 
 
 def _count(value: Any) -> int:
-    return int(value)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f'a switch that counts is a whole number, not {value!r}') from None
 
 
 def _cpu(value: Any) -> str:
@@ -89,7 +92,10 @@ class Config:
         # Plain attributes under the short names: every operation reads one.
         for name, switch in SWITCHES.items():
             text = os.environ.get(switch.variable) if switch.variable else None
-            vars(self)[name] = switch.default if text is None else switch.parse(text)
+            try:
+                vars(self)[name] = switch.default if text is None else switch.parse(text)
+            except ValueError as error:
+                raise ValueError(f'environment variable {switch.variable}: {error}') from None
         self._follow()
 
     def __getattr__(self, name: str) -> Any:

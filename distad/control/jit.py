@@ -258,6 +258,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = ()
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, donate_argnames=donate_argnames, in_shardings=in_shardings,
                                  out_shardings=out_shardings)
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, got {fun!r}")
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
     return Jitted(fun, nums, names, in_shardings, out_shardings)

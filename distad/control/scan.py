@@ -143,8 +143,10 @@ def _length(types: list[ArrayType], length: int | None) -> int:
         raise ValueError(f"scan takes arrays with a leading dimension, got {', '.join(map(str, types))}")
     sizes = {t.shape[0] for t in types} | (set() if length is None else {int(length)})
     if len(sizes) != 1:
-        what = 'needs xs or length' if not sizes else f"got leading dimensions of different sizes: {sorted(sizes)}"
-        raise ValueError(f"scan {what} ({', '.join(map(str, types))}, length={length})")
+        if not sizes:
+            raise ValueError('scan needs xs or length: one of them says how many rounds there are')
+        raise ValueError(f"scan got leading dimensions of different sizes: {sorted(sizes)} ({', '.join(map(str, types))}, "
+                         f"length={length})")
     return sizes.pop()
 
 

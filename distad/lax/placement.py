@@ -3,6 +3,7 @@
 Only `reshard`, `device_put` of an array and `process_allgather` may communicate; making an array and reading one never do.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from distad.runtime import agreement, blocks, mpi
 from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.asked import is_sharding, named, wanted
-from distad.types.mesh import AxisType, Device, Mesh, get_mesh
+from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_mesh
 from distad.types.sharding import NamedSharding
 
 
@@ -64,8 +65,8 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types:
     if axis_types is not None and AxisType.Auto in axis_types:
         raise NotImplementedError('make_mesh: distad has no Auto axes, on which a compiler would choose shardings. Leave '
                                   'axis_types out: axes are Explicit, and the types of arrays say how they lie.')
-    sizes = tuple(int(n) for n in axis_shapes)
-    need = int(np.prod(sizes, dtype=int))
+    sizes = AbstractMesh(axis_shapes, axis_names, axis_types).axis_sizes
+    need = math.prod(sizes)
     have = globals()['devices']() if devices is None else list(devices)
     if len(have) < need or (devices is not None and len(have) != need):
         raise ValueError(

@@ -66,7 +66,10 @@ class _Axes:
 
     def _hold(self, sizes: Iterable[int], names: str | Iterable[str],
               types: AxisType | Iterable[AxisType] | None) -> None:
-        sizes = tuple(int(size) for size in sizes)
+        sizes = tuple(sizes)
+        if not all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes):
+            raise ValueError(f'the axes of a mesh have sizes from 1 on, not {sizes}')
+        sizes = tuple(map(int, sizes))
         names = (names,) if isinstance(names, str) else tuple(names)
         if types is None:
             types = AxisType.Explicit
@@ -190,6 +193,8 @@ class Mesh(_Axes):
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         self._hold(grid.shape, names, axis_types)
         members = tuple(grid.flat) if names else ()
+        if not all(isinstance(device, Device) for device in members):
+            raise TypeError(f'a mesh is a grid of devices, such as distad.devices(), not {devices!r}')
         if len(set(members)) != len(members):
             raise ValueError(f'a mesh holds each device once, but the devices are {list(members)}')
         ranks = tuple(device.process_index for device in members)
