@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -447,8 +448,7 @@ def _read(path: str, number: int, leaf: Leaf, want: _Want) -> Any:
     """This rank's part of a leaf, verified."""
     rank, size = mpi.rank(), mpi.size()
     try:
-        if number % size == rank:
-            _check_file(path, leaf)
+        _check_file(path, leaf, number % size == rank)
         index = want.index(rank)
         block = None if index is None else files.read(path, leaf.shape, leaf.dtype, index)
         others = [other for r in range(size) if (other := want.index(r)) is not None]
@@ -466,15 +466,17 @@ def _read(path: str, number: int, leaf: Leaf, want: _Want) -> Any:
     return block if leaf.kind == 'array' else block.item()
 
 
-def _check_file(path: str, leaf: Leaf) -> None:
+def _check_file(path: str, leaf: Leaf, whole: bool) -> None:
+    """Its size, before MPI reads beyond the end and says nothing; and, of the `whole`, the header."""
     head = files.header(leaf.shape, leaf.dtype)
-    size = len(head) + leaf.dtype.itemsize * int(np.prod(leaf.shape, dtype=object))
+    size = len(head) + leaf.dtype.itemsize * math.prod(leaf.shape)
     if (there := os.path.getsize(path)) != size:
         what = 'truncated' if there < size else 'altered'
         raise CheckpointError(f'{path} has been {what}: it has {there} bytes and must have {size}')
-    with open(path, 'rb') as handle:
-        if handle.read(len(head)) != head:
-            raise CheckpointError(f'{path} has been altered: its header is not that of {leaf.told}')
+    if whole:
+        with open(path, 'rb') as handle:
+            if handle.read(len(head)) != head:
+                raise CheckpointError(f'{path} has been altered: its header is not that of {leaf.told}')
 
 
 def _verify(path: str, part: Index, crc: int, data: np.ndarray) -> None:

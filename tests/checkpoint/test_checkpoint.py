@@ -21,13 +21,14 @@ from distad.runtime import collectives, files, mpi
 from distad.types.dtypes import bfloat16
 
 P = jax.P
+MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None                # no waiting for a disk
 LINES = pytest.mark.meshes((1,), (2,), (3,), (4,))
 
 
 @pytest.fixture
 def folder():
     """One folder for all ranks, which is not there yet."""
-    mine = tempfile.mkdtemp(prefix='distad-') if mpi.rank() == 0 else ''
+    mine = tempfile.mkdtemp(prefix='distad-', dir=MEMORY) if mpi.rank() == 0 else ''
     base = collectives.agree(mpi.world(), mine.encode())[0].decode()
     yield os.path.join(base, 'run')
     collectives.agree(mpi.world(), b'')
