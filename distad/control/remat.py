@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from distad import tree
-from distad.compiler.codegen import compile_jaxpr
+from distad.compiler.codegen import Writer, compile_alone
 from distad.compiler.dce import dce
 from distad.control.call import call
 from distad.control.policies import Policy, named, nothing_saveable
@@ -25,7 +25,11 @@ from distad.transforms.stage import StageTrace, stage
 
 
 def _kernel(place: Place, ins, outs, params):
-    return compile_jaxpr(params['jaxpr'], place.mesh, f"{place.path}checkpoint/").run
+    return compile_alone(remat, place, ins, outs, params)
+
+
+def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> list[str]:
+    return writer.body(eqn.params['jaxpr'], operands, f"{place.path}checkpoint/", keep=operands)
 
 
 def _jvp(primals, tangents, *, jaxpr: Jaxpr, policy: Policy):
@@ -44,7 +48,7 @@ def _split(trace: LinearTrace, owned, args, params):
     count = len(out_unknown) - sum(out_unknown)
     kept = list(dict.fromkeys(v for eqn in known.equations for v in _kept(eqn, policy) if v not in known.ins))
     again = dce(known.changed(ins=(*known.ins, *kept), outs=known.outs[count:],
-                              equations=tuple(_but_for(eqn, kept) for eqn in known.equations if not eqn.primitive.effect)))
+                              equations=tuple(_but_for(eqn, kept) for eqn in known.equations if not set(eqn.outs) <= set(kept))))
     read = {a for eqn in again.equations for a in eqn.ins} | set(again.outs)
     kept = [v for v in kept if v in read]
     again = again.changed(ins=(*known.ins, *kept))
@@ -120,6 +124,7 @@ remat = Primitive(
     'checkpoint',
     type=lambda *types, jaxpr, policy: jaxpr.out_types,
     kernel=_kernel,
+    emit=_emit,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,

@@ -86,6 +86,10 @@ def _scalar(x: Value, what: str, error: type[Exception]):
     if array is None:
         raise error(f"{what} of a traced value of type {x.type}: its value is not known while the program is traced. Use "
                     "jnp.where, lax.scan or an argument marked static instead of Python control flow.")
+    if what in ('float', 'complex', 'item') and not isinstance(x, Array) and dtypes.is_float(x.dtype):
+        raise error(f"{what} of a value of type {x.type} that is being differentiated: a Python number has no derivative, so what is "
+                    "computed with it would be dropped from the gradient. Use the value itself; to look at it debug.print, to take it "
+                    "as a constant lax.stop_gradient.")
     if x.size != 1:
         raise (ValueError if what == 'bool' else TypeError)(
             f"{what} takes an array of one element, got {x.type}" + ('. Use any() or all().' if what == 'bool' else ''))
