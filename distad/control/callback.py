@@ -64,7 +64,7 @@ def _kernel(name: str) -> Callable:
 
         def run(*blocks):
             blocks = [_readable(b) for b in blocks]
-            if any(0 in out.shape for out in made) and any(level.size for level in levels):
+            if levels and any(0 in out.shape for out in made):
                 return [np.zeros(out.shape, out.dtype) for out in made]
             results = (_all_at_once(function, blocks, levels, method == 'broadcast_all') if method in METHODS[2:]
                        else _one_by_one(function, blocks, levels))
