@@ -45,7 +45,7 @@ def _checks(value: Any) -> frozenset[str]:
     words = frozenset(_CHECKS[:1] if _flag(value) else ()) if isinstance(value, (str, bool)) else frozenset(value)
     if not words <= set(_CHECKS):
         odd = ', '.join(sorted(words - set(_CHECKS)))
-        raise ValueError(f"check takes {', '.join(_CHECKS)}, one or several with commas, not {odd!r}")
+        raise ValueError(f"DISTAD_CHECK takes {', '.join(_CHECKS)}, one or several with commas, not {odd!r}")
     return words
 
 
@@ -95,7 +95,7 @@ class Config:
             try:
                 vars(self)[name] = switch.default if text is None else switch.parse(text)
             except ValueError as error:
-                raise ValueError(f'environment variable {switch.variable}: {error}') from None
+                raise ValueError(f'in the environment, {switch.variable}={text}: {error}') from None
         self._follow()
 
     def __getattr__(self, name: str) -> Any:

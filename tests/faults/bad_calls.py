@@ -438,7 +438,7 @@ def with_variable(name, value, action):
 
 def configuration(add, mesh):
     add(with_variable('DISTAD_ENABLE_X64', 'maybe', Config), V, "DISTAD_ENABLE_X64.*on or off.*'maybe'")
-    add(with_variable('DISTAD_CHECK', 'all', Config), V, "DISTAD_CHECK.*'all'")
+    add(with_variable('DISTAD_CHECK', 'all', Config), V, "DISTAD_CHECK=all: .* takes types, comm, values, .*'all'")
     add(with_variable('DISTAD_REPRODUCIBLE', '2', Config), V, "DISTAD_REPRODUCIBLE.*on or off.*'2'")
     add(with_variable('DISTAD_TIMEOUT', 'soon', mpi.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'soon'")
     add(with_variable('DISTAD_TIMEOUT', '-1', mpi.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'-1'")
