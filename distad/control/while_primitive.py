@@ -20,7 +20,7 @@ from distad.ops.cast import cast
 from distad.ops.compare import and_, gt, select_n
 from distad.ops.convert import convert_element_type
 from distad.ops.reduction import reduce_max
-from distad.transforms.batch import AxisData, batch_jaxpr
+from distad.transforms.batch import AxisData, batch_jaxpr, program_mentions
 from distad.transforms.linearize import LinearTrace, split_jaxpr
 from distad.transforms.programs import closed, jvp_jaxpr
 from distad.transforms.stage import StageTrace, stage
@@ -147,6 +147,10 @@ def _batch(axis: AxisData, values, dims, *, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr
             break
         on = grown
     carry = [axis.whole(c, d) if b else c for c, d, b in zip(carry, d_carry, on, strict=True)]
+    if d_test is not None and axis.name is not None and any(program_mentions(p, axis.name) for p in (cond_jaxpr, body_jaxpr)):
+        raise ValueError(f"while_loop: a collective over the mapped axis {axis.name!r} stands in the loop, and the condition differs "
+                         "along that axis: elements that are done would not come to it. Make the condition the same for all, with pmax or "
+                         "pmin, or move the collective out of the loop.")
     if d_test is None:
         return while_p(*cond_consts, *body_consts, *carry, cond_jaxpr=test, body_jaxpr=body, **counts), places
     test, _ = batch_jaxpr(cond_jaxpr, axis, [*map(typeof, cond_consts), *types], [*d_cond, *places], [True])

@@ -89,6 +89,21 @@ def test_a_tree_is_one_message_and_a_gradient_sums_over_all(mesh: Mesh) -> None:
         same(np.asarray(jax.grad(loss)(*placed)), (np.cos(x * np.asarray(w)) * x).sum(0))
 
 
+def test_an_operand_that_all_elements_share() -> None:
+    """Each element has its own part of what is exchanged, a sum counts it once for each element, a move leaves it as it is."""
+    def rows(f):
+        return np.asarray(jax.vmap(lambda b, a: f(a), in_axes=(0, None), axis_name='i')(jnp.ones(4), jnp.arange(4.)))
+
+    a = np.arange(4.)
+    for tiled in (True, False):
+        same(rows(lambda a, tiled=tiled: lax.all_to_all(a, 'i', 0, 0, tiled=tiled)), np.repeat(a, 4).reshape(4, 4))
+    same(rows(lambda a: lax.psum(a, 'i')), 4 * a)
+    same(rows(lambda a: lax.pmax(a, 'i')), a)
+    same(rows(lambda a: lax.all_gather(a, 'i')), np.broadcast_to(a, (4, 4, 4)))
+    same(rows(lambda a: lax.psum_scatter(a, 'i')), 4 * a)
+    same(rows(lambda a: lax.ppermute(a, 'i', [(0, 1)])), a * np.array([0, 1, 0, 0])[:, None])
+
+
 def test_what_is_refused() -> None:
     x = jnp.arange(4.)
     with pytest.raises(NameError, match='unbound axis name: j'):
@@ -103,3 +118,18 @@ def test_what_is_refused() -> None:
         jax.vmap(lambda a: lax.psum_scatter(a, 'i'), axis_name='i')(jnp.ones((4, 3)))
     with pytest.raises(NotImplementedError, match='one after the other'):
         jax.vmap(jax.vmap(lambda a: lax.ppermute(a, ('i', 'j'), [(0, 1)]), axis_name='j'), axis_name='i')(jnp.ones((2, 3)))
+
+
+def test_control_flow_around_a_collective() -> None:
+    """What decides whether elements come to a collective has to be the same for all of them."""
+    def until(limit):
+        return jax.vmap(lambda a: lax.while_loop(lambda s: limit(s) < 20, lambda s: s + 1 + 0 * lax.psum(s, 'i'), a), axis_name='i')
+    x = jnp.arange(4.)
+    assert until(lambda s: lax.pmax(s, 'i'))(x).tolist() == [17., 18., 19., 20.]
+    with pytest.raises(ValueError, match="while_loop: a collective over the mapped axis 'i'.*pmax"):
+        until(lambda s: s)(x)
+    with pytest.raises(ValueError, match="cond: a collective over the mapped axis 'i'"):
+        jax.vmap(lambda a: lax.cond(a > 1, lambda t: lax.psum(t, 'i'), lambda t: t, a), axis_name='i')(x)
+    for through in (lambda f: f, jax.jit):
+        loop = jax.vmap(lambda a: lax.scan(lambda c, _: (c - lax.pmean(c, 'i') / 2, None), a, length=2)[0], axis_name='i')
+        assert through(loop)(x).tolist() == (np.arange(4.) - 1.125).tolist()
