@@ -149,8 +149,8 @@ def _batch(axis: AxisData, values, dims, *, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr
     carry = [axis.whole(c, d) if b else c for c, d, b in zip(carry, d_carry, on, strict=True)]
     if d_test is not None and axis.name is not None and any(program_mentions(p, axis.name) for p in (cond_jaxpr, body_jaxpr)):
         raise ValueError(f"while_loop: a collective over the mapped axis {axis.name!r} stands in the loop, and the condition differs "
-                         "along that axis: elements that are done would not come to it. Make the condition the same for all, with pmax or "
-                         "pmin, or move the collective out of the loop.")
+                         "along that axis: elements that are done would not come to it. Make the condition the same for all, with pmax "
+                         "or pmin, or move the collective out of the loop.")
     if d_test is None:
         return while_p(*cond_consts, *body_consts, *carry, cond_jaxpr=test, body_jaxpr=body, **counts), places
     test, _ = batch_jaxpr(cond_jaxpr, axis, [*map(typeof, cond_consts), *types], [*d_cond, *places], [True])
