@@ -25,6 +25,18 @@ def test_gradients_at_corners() -> None:
 
 
 @pytest.mark.ranks(2)
+def test_complex_gradients() -> None:
+    """As JAX's, the gradient of |z|^2 is twice the conjugate of z, wherever z lies; a complex result needs `holomorphic`."""
+    mesh(2)
+    assert jax.grad(lambda z: jnp.real(z) ** 2 + jnp.imag(z) ** 2)(3. + 4j) == 6 - 8j
+    np.testing.assert_allclose(jax.grad(lambda z: z * z, holomorphic=True)(.1j), .2j)
+    with pytest.raises(TypeError, match='holomorphic'):
+        jax.grad(lambda z: z * z)(.1j)
+    z = put(np.array([1 + 1j, 2 - 1j, 0, 1j]), 'X')
+    np.testing.assert_allclose(full(jax.grad(lambda z: jnp.sum(jnp.abs(z) ** 2))(z)), [2 - 2j, 4 + 2j, 0, -2j], rtol=1e-6)
+
+
+@pytest.mark.ranks(2)
 def test_nothing_becomes_float64_by_itself() -> None:
     mesh(2)
     x, i = put(np.arange(4.), 'X'), put(np.arange(4), 'X')
