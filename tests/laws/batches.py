@@ -215,25 +215,22 @@ def everywhere(call: Call) -> list[Dims]:
 
 
 def few(call: Call, number: int) -> list[Dims]:
-    """Of these two, others for each number."""
+    """Two of these, others for each number."""
     every = everywhere(call)
     return [every[-1 - number % min(3, len(every))], every[number % len(every)]] if every else []
 
 
 def on_one_rank(primitive: Primitive, calls: Sequence[Call]) -> list[str]:
-    """The law on whole operands: all places, with derivatives; batches of one and of none; and a batch of batches."""
+    """The law on whole operands, for the first call at all places: with derivatives; for batches of one and of none."""
     faults: list[str] = []
     for number, call in enumerate(calls):
-        if call.stacked or not call.operands:
-            continue
         case = whole_case(primitive, call)
         elements = Elements(case=case, mesh=None)
-        every = everywhere(call)
-        for i, dims in enumerate(every):
-            faults += Batched(elements=elements, axis=AxisData(size=3), dims=dims).faults(derive=i >= len(every) - 2)
-        if every and not number:
-            for size in (1, 0):
-                faults += Batched(elements=elements, axis=AxisData(size=size), dims=every[-1]).faults(derive=False)
+        some = few(call, number) if number else everywhere(call)[::-1]
+        for i, dims in enumerate(some):
+            faults += Batched(elements=elements, axis=AxisData(size=3), dims=dims).faults(derive=not i and number < 3)
+        for size in (1, 0) if some and not number else ():
+            faults += Batched(elements=elements, axis=AxisData(size=size), dims=some[0]).faults(derive=False)
     return faults
 
 
@@ -244,21 +241,19 @@ def named(param: object) -> set[str]:
     return set(param) if isinstance(param, frozenset) else set()
 
 
-def on_mesh(primitive: Primitive, calls: Sequence[Call], mesh: Mesh, places: int = 3) -> list[str]:
+def on_mesh(primitive: Primitive, calls: Sequence[Call], mesh: Mesh) -> list[str]:
     """The law on placed operands: batches that are whole, and batches split over the axes that the elements leave free."""
     faults: list[str] = []
     free = EMPTY_MESH if mesh.abstract_mesh.manual_axes else mesh.abstract_mesh
     for call in calls:
-        cases = chosen(primitive, call.but(places=places), mesh, Visit()) if call.operands else []
-        for number, case in enumerate(cases):
+        for number, case in enumerate(chosen(primitive, call, mesh, Visit()) if everywhere(call) else []):
             elements = Elements(case=case, mesh=mesh)
             used = set().union(*(t.split_axes | t.unreduced | t.reduced | t.varying for t in (*case.types, *case.outs)),
                                *map(named, case.params.values()))
             unused = tuple(a for a in free.axis_names if a not in used)
-            for k, dims in enumerate(few(call, number)):
-                whole = AxisData(size=3)
-                faults += Batched(elements=elements, axis=whole, dims=dims).faults(derive=not k)
-                if unused:
-                    split = AxisData(size=2 * mesh.abstract_mesh.axis_size(unused), axes=unused, mesh=mesh.abstract_mesh)
-                    faults += Batched(elements=elements, axis=split, dims=dims, reduced=bool(k)).faults(derive=not k or number == 0)
+            first, second = few(call, number + len(call.operands))
+            faults += Batched(elements=elements, axis=AxisData(size=2), dims=first).faults(derive=not number)
+            if unused:
+                split = AxisData(size=2 * mesh.abstract_mesh.axis_size(unused), axes=unused, mesh=mesh.abstract_mesh)
+                faults += Batched(elements=elements, axis=split, dims=second, reduced=bool(number % 2)).faults(derive=number < 2)
     return faults
