@@ -1,7 +1,6 @@
 """Convolutions, also of arrays whose dimensions of space are split."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from distad.core.lift import as_value
 from distad.core.value import Value, typeof
@@ -12,7 +11,7 @@ from distad.lax.shape import Sharding
 from distad.lax.slicing import resized, rev
 from distad.lax.windows import Pads, padtype_to_pads
 from distad.ops.cast import cast
-from distad.ops.conv import ConvDims, Operand, Result, windows_along
+from distad.ops.conv import ConvDimensionNumbers, ConvDims, Operand, Result, windows_along
 from distad.ops.conv import conv_general_dilated as conv_p
 from distad.ops.reshape import reshape
 from distad.ops.strided import dilated
@@ -21,15 +20,6 @@ from distad.types.inference import show
 
 __all__ = ['ConvDimensionNumbers', 'conv', 'conv_dimension_numbers', 'conv_general_dilated', 'conv_transpose',
            'conv_with_general_padding']
-
-
-class ConvDimensionNumbers(NamedTuple):
-    """Where the dimensions of a convolution are: (batch, features, space...) of the array and of the result, (features out, features
-    in, space...) of the kernel."""
-
-    lhs_spec: tuple[int, ...]
-    rhs_spec: tuple[int, ...]
-    out_spec: tuple[int, ...]
 
 
 Numbers = ConvDimensionNumbers | Sequence[str] | None

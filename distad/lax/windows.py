@@ -18,6 +18,7 @@ from distad.ops.cast import cast
 from distad.ops.reduce_window import params_of, windowed
 from distad.ops.strided import Along, dilated
 from distad.types.array_type import ArrayType
+from distad.types.inference import infer
 
 __all__ = ['padtype_to_pads', 'reduce_window']
 
@@ -114,9 +115,10 @@ def _alongs(t: ArrayType, sizes, strides, padding: Pads, base_dilation, window_d
 
 def by_windows(primitive: Primitive, x: Value, alongs: Sequence[Along]) -> Value:
     """A reduction over windows by a primitive, also along split dimensions."""
-    t = typeof(x)
+    t, idle = typeof(x), Along(window=1)
+    infer(primitive.labels(t, **params_of([idle] * t.ndim)), (t,))        # refuse in its own name, before borders are exchanged
     goal = resized('reduce_window', t, windowed('reduce_window', t, list(alongs)))
-    idle, busy = Along(window=1), {d: along for d, along in enumerate(alongs) if not along.idle}
+    busy = {d: along for d, along in enumerate(alongs) if not along.idle}
     blocks, after, split = bordered(x, busy, ops.neutral_of(primitive, t.dtype))
     here = [along for d in range(t.ndim) for along in ([idle] if d in split else []) + [after.get(d, idle)]]
     return together(kindly(primitive, blocks, **params_of(here)), goal)

@@ -27,6 +27,15 @@ from distad.types.inference import BILINEAR, Signature, show
 Dims = tuple[int, ...]
 
 
+class ConvDimensionNumbers(NamedTuple):
+    """Where the dimensions of a convolution are: (batch, features, space...) of the array and of the result, (features out, features
+    in, space...) of the kernel."""
+
+    lhs_spec: Dims
+    rhs_spec: Dims
+    out_spec: Dims
+
+
 class Operand(NamedTuple):
     """What the dimensions of an operand are. `shared`, `summed` and `space` stand in the order of those of the other operand."""
 
@@ -151,6 +160,17 @@ def _batch(axis, values, places, *, dims: ConvDims, **params):
     return conv_general_dilated(*values, dims=ConvDims(lhs, rhs, out), **params), 0
 
 
+def _shown(params: dict) -> dict:
+    """One with one batch and one sum is written as JAX writes it."""
+    dims = params['dims']
+    if dims.out.shared or any(len(role) != 1 for of in dims for role in of[1:-1]):
+        return params
+    numbers = ConvDimensionNumbers(*((*own, *other, *of.space) for of, (own, other) in zip(
+        dims, ((dims.lhs.free, dims.lhs.summed), (dims.rhs.free, dims.rhs.summed), (dims.out.left, dims.out.right)), strict=True)))
+    return {**{k: v for k, v in params.items() if k != 'dims'}, 'batch_group_count': 1, 'dimension_numbers': numbers,
+            'feature_group_count': 1}
+
+
 conv_general_dilated = Primitive(
     'conv_general_dilated',
     type=by_labels(conv_labels, conv_shape),
@@ -159,4 +179,5 @@ conv_general_dilated = Primitive(
     jvp=BY_LINEARITY,
     transpose=(_transpose_x, _transpose_w),
     batch=_batch,
-    linearity=BILINEAR)
+    linearity=BILINEAR,
+    show=_shown)

@@ -1,5 +1,6 @@
 """Convolutions, reductions over windows and poolings: a loop over windows says what is right, on every placement; what is sent."""
 
+import doctest
 import itertools
 import math
 import random
@@ -13,6 +14,8 @@ import distad as jax
 import distad.numpy as jnp
 from distad import lax
 from distad.errors import ShardingTypeError
+from distad.lax import applying, convolution, windows
+from distad.nn import pooling
 from distad.types.array_type import ArrayType
 from tests.ops.arrays import counted, get, gradients, numbers, placements, put, some
 
@@ -132,6 +135,14 @@ def test_transposed_convolutions():
     assert y.shape == x.shape
 
 
+def test_a_convolution_prints_as_in_jax():
+    text = str(jax.make_jaxpr(lambda x, w: lax.conv(x, w, (1,), 'SAME'))(np.ones((2, 3, 8), 'f4'), np.ones((4, 3, 3), 'f4')))
+    for line in ('dimension_numbers=ConvDimensionNumbers(lhs_spec=(0, 1, 2), rhs_spec=(0, 1, 2), out_spec=(0, 1, 2))',
+                 'batch_group_count=1', 'feature_group_count=1', 'lhs_dilation=(1,)', 'padding=((1, 1),)', 'rhs_dilation=(1,)',
+                 'window_strides=(1,)'):
+        assert line in text
+
+
 def test_what_convolutions_refuse():
     x, w = np.ones((4, 6, 8), np.float32), np.ones((3, 2, 3), np.float32)
     for error, text, call in (
@@ -173,7 +184,7 @@ def test_convolution_on_every_placement(mesh):
     f = lambda x, w: lax.conv(x, w, (1, 1), 'SAME')  # noqa: E731
     expected = [np.asarray(v) for v in jax.vjp(f, jnp.asarray(a), jnp.asarray(b))[1](jnp.asarray(ct))]
     seen = set()
-    for s, t in some([placements(a.shape, mesh), placements(b.shape, mesh)], 60):
+    for s, t in some([placements(a.shape, mesh), placements(b.shape, mesh)], 40):
         x, w = put(a, s, mesh), put(b, t, mesh)
         why = refused(s, t)
         seen.add(why)
@@ -264,10 +275,10 @@ def test_reductions_over_windows_on_every_placement(name, mesh):
         pads = lax.padtype_to_pads(a.shape, sizes, strides, word)
         want = reduced(a, g, sizes, strides, pads)
         grad = None
-        for t in placements(a.shape, mesh):
+        for t, in some([placements(a.shape, mesh)], 9):
             x = put(a, t, mesh)
             if t.unreduced and name != 'add':
-                with pytest.raises(ShardingTypeError):
+                with pytest.raises(ShardingTypeError, match='reduce_window_m' if name in ('max', 'min') else None):
                     run(x)
                 continue
             y = run(x)
@@ -317,7 +328,7 @@ def test_reductions_of_several_arrays_at_once():
 
 @MESHES
 def test_poolings_on_every_placement(mesh):
-    a = numbers((12, 12, 6, 2), 1)
+    a = numbers((2, 12, 6, 2), 1)
     image = [(1, 2, 2, 1), (1, 2, 2, 1), [(0, 0)] * 4]
     inside = reduced(np.ones_like(a), np.sum, (1, 3, 3, 1), (1, 1, 1, 1), [(0, 0), (1, 1), (1, 1), (0, 0)])
     total = reduced(a, np.sum, (1, 3, 3, 1), (1, 1, 1, 1), [(0, 0), (1, 1), (1, 1), (0, 0)])
@@ -335,3 +346,9 @@ def test_poolings_on_every_placement(mesh):
                 continue
             np.testing.assert_allclose(get(y, mesh), want, rtol=1e-6, atol=1e-6, err_msg=str(t[0]))
     assert jax.nn.max_pool(a[0], (2, 2)).shape == (11, 5, 2) and math.isclose(float(jax.nn.avg_pool(np.ones((3, 1)), (3,))[0, 0]), 1)
+
+
+@pytest.mark.parametrize('module', [convolution, windows, applying, pooling], ids=lambda module: module.__name__)
+def test_examples_in_docstrings(module):
+    found = doctest.testmod(module, extraglobs={'np': np})
+    assert found.attempted and not found.failed
