@@ -68,6 +68,7 @@ from distad.lax.placement import (
 )
 from distad.linear import linear_transpose
 from distad.numpy import methods as _methods
+from distad.plan import plan
 from distad.segment import segment_max, segment_min, segment_prod, segment_sum
 from distad.source import bounded as _bounded
 from distad.types.array_type import ArrayType

@@ -1,6 +1,7 @@
 """Every class of error that distad raises by name, in one tree.
 
     DistadError
+    |-- BudgetError                  more was sent than a budget allows              (also an AssertionError)
     |-- CheckpointError              a checkpoint that cannot be written or read        (also an OSError)
     |-- ShardingTypeError            the types of the operands do not fit together
     |   `-- VaryingPredicateError    a collective stands under a branch that ranks may take differently
@@ -29,6 +30,10 @@ from __future__ import annotations
 
 class DistadError(Exception):
     """The root of the tree: what distad says by name."""
+
+
+class BudgetError(DistadError, AssertionError):
+    """A block of a program that sent more than `communication_budget` allows."""
 
 
 class CheckpointError(DistadError, OSError):

@@ -8,8 +8,9 @@ before it is needed, and weights that are gathered layer by layer would all be t
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 
+from distad.compiler.ordering import ordered
 from distad.compiler.text import messages
 from distad.core.jaxpr import Equation, Jaxpr, Var, has_effect
 
@@ -19,9 +20,9 @@ def bucketed(jaxpr: Jaxpr) -> Jaxpr:
     groups = [group for group in _alike(jaxpr.equations) if len(group) > 1]
     if not groups:
         return jaxpr
-    group_of = {id(eqn): group for group in groups for eqn in group}
     joined = {id(group[0]): _joined(group) for group in groups}
-    return jaxpr.changed(equations=tuple(_ordered(jaxpr.equations, group_of, joined)))
+    gone = {id(eqn) for group in groups for eqn in group[1:]}
+    return jaxpr.changed(equations=tuple(ordered([joined.get(id(eqn), eqn) for eqn in jaxpr.equations if id(eqn) not in gone])))
 
 
 def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
@@ -34,9 +35,9 @@ def _alike(equations: Sequence[Equation]) -> Iterable[list[Equation]]:
         if has_effect(eqn):
             here = of_effects = max(here, of_effects)
         sent = messages(eqn) if eqn.primitive.multiple else []
-        if sent and not eqn.primitive.separate and JOINED.issuperset(kind for kind, _ in sent):
+        if sent and not eqn.primitive.separate and JOINED.issuperset(message.kind for message in sent):
             dtypes = frozenset(v.type.dtype for v in eqn.outs)
-            found.setdefault((here, eqn.primitive, tuple(sent), dtypes, _common(eqn)), []).append(eqn)
+            found.setdefault((here, eqn.primitive, tuple(message[:2] for message in sent), dtypes, _common(eqn)), []).append(eqn)
         for v in eqn.outs:
             level[v] = here + len(sent)
     return found.values()
@@ -59,27 +60,3 @@ def _joined(group: list[Equation]) -> Equation:
 
 def _together(parts: Iterable[tuple]) -> tuple:
     return tuple(chain.from_iterable(parts))
-
-
-def _ordered(equations: Sequence[Equation], group_of: dict, joined: dict) -> Iterable[Equation]:
-    """The equations in an order in which each comes after what it reads, otherwise as they were."""
-    maker = {v: eqn for eqn in equations for v in eqn.outs}
-    effects = [eqn for eqn in equations if has_effect(eqn)]
-    before = {id(eqn): [last] for last, eqn in pairwise(effects)}
-    done: set[int] = set()
-    for root in equations:
-        stack = [root]
-        while stack:
-            eqn = stack[-1]
-            group = group_of.get(id(eqn), [eqn])
-            if id(group[0]) in done:
-                stack.pop()
-                continue
-            waits = [maker[a] for member in group for a in member.ins if a.__class__ is Var and a in maker] + before.get(id(eqn), [])
-            open_ = [w for w in waits if id(group_of.get(id(w), [w])[0]) not in done]
-            if open_:
-                stack.extend(reversed(open_))
-                continue
-            stack.pop()
-            done.add(id(group[0]))
-            yield joined.get(id(group[0]), group[0])

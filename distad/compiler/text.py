@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from distad.core.jaxpr import Equation, Jaxpr, Literal, Var, sub_jaxprs
 from distad.core.pretty import letters
+from distad.core.primitive import Message
 
 _SCOPES = {'scan': 'while/body/', 'while': 'while/body/', 'cond': 'cond/branch/', 'shard_map': 'shard_map/'}
 
@@ -69,11 +70,11 @@ def _told(value) -> str:
 def operations(eqn: Equation) -> list[str]:
     """What an equation does on this rank: the messages it sends, or its own name."""
     sent = messages(eqn)
-    return [kind for kind, _ in sent] or ['cast' if eqn.primitive.name == 'reshard' else eqn.primitive.name]
+    return [message.kind for message in sent] or ['cast' if eqn.primitive.name == 'reshard' else eqn.primitive.name]
 
 
-def messages(eqn: Equation) -> list[tuple[str, tuple[str, ...]]]:
-    """The collectives of one equation, not of programs inside it: kinds and mesh axes."""
+def messages(eqn: Equation) -> list[Message]:
+    """The collectives of one equation, not of programs inside it."""
     if eqn.primitive.messages is None:
         return []
     return eqn.primitive.messages(tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs), eqn.params)
@@ -84,7 +85,7 @@ def count_collectives(jaxpr: Jaxpr) -> dict[str, int]:
     total: dict[str, int] = {}
     for eqn in jaxpr.equations:
         times = eqn.params.get('length', 1) if eqn.primitive.name == 'scan' else 1
-        for op, _ in messages(eqn):
+        for op, *_ in messages(eqn):
             total[op] = total.get(op, 0) + 1
         for inner in sub_jaxprs(eqn.params):
             for op, n in count_collectives(inner).items():

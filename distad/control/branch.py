@@ -66,7 +66,7 @@ def check_choice(name: str, predicate: ArrayType, programs: Iterable[Jaxpr], out
 def collectives_in(jaxpr: Jaxpr) -> Iterable[tuple[Equation, str, tuple[str, ...]]]:
     """The collectives of a program and of those inside it: equation, kind, mesh axes."""
     for eqn in jaxpr.equations:
-        for op, axes in messages(eqn):
+        for op, axes, _ in messages(eqn):
             yield eqn, op, axes
         for inner in sub_jaxprs(eqn.params):
             yield from collectives_in(inner)

@@ -36,7 +36,7 @@ def check_allowed(primitive: Primitive, ins: tuple[ArrayType, ...], outs: tuple[
     """Raise if a call would communicate where it must not."""
     if primitive.messages is None:
         return
-    for kind, axes in primitive.messages(ins, outs, params):
+    for kind, axes, _ in primitive.messages(ins, outs, params):
         found = _forbidden.get().intersection(axes)
         if found:
             raise ForbiddenCollectiveError(

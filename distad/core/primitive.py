@@ -10,7 +10,7 @@
 
 Ops that run programs (scan, jit) have more to say: `kernel` compiles one instead of `impl`, `split` cuts it in a known and a
 linear part, `prune` drops unused results, `emit` writes one into the source of the program around it, `show` picks the
-parameters to print. Ops that communicate tell `messages(ins, outs, params) -> [(kind, axes)]`, a function of types: from it
+parameters to print. Ops that communicate tell `messages(ins, outs, params) -> [Message]`, a function of types: from it
 come plans, counts and the check of control flow. Where their operands belong together (`separate`), two such equations are
 never made one. `pointwise` ones compute each element of their result from one element of each operand: the compiler may run
 several in one pass.
@@ -21,6 +21,7 @@ holds `NoRule(why)`; using it raises with the primitive's name and the reason.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,6 +66,14 @@ class Place:
             return Out(type=t, shape=t.shape, dtype=t.dtype, starts=(0,) * t.ndim)
         index = blocks.index_of(t, self.mesh.coords(mpi.rank()))
         return Out(type=t, shape=t.local_shape, dtype=t.dtype, starts=tuple(s.start or 0 for s in index))
+
+
+class Message(NamedTuple):
+    """A collective: its kind, the mesh axes, and the bytes that a rank hands to MPI (None where the data decide)."""
+
+    kind: str
+    axes: tuple[str, ...]
+    nbytes: int | None = None
 
 
 class Primitive:

@@ -7,10 +7,11 @@
 A type along an axis says everything: so each of these is a change of state, linear, and the adjoint of its neighbour.
 """
 
+import math
 from collections.abc import Callable
 
 from distad.core.batching import EACH, VECTORIZED
-from distad.core.primitive import BY_LINEARITY, Place, Primitive
+from distad.core.primitive import BY_LINEARITY, Message, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.runtime import collectives, mpi
@@ -106,7 +107,13 @@ def reduction(params: dict) -> str:
 
 def sends(kind: str) -> Callable:
     """The messages of an op that makes one collective of a kind over its axes for each dtype."""
-    return lambda ins, outs, params: [(kind, params['axes'])] * len({t.dtype for t in ins})
+    def told(ins, outs, params) -> list[Message]:
+        def sent(t: ArrayType) -> int:
+            dtype = collectives.wire_dtype(t.dtype) if kind in ('all-reduce', 'reduce-scatter') else t.dtype
+            return math.prod(t.local_shape) * dtype.itemsize
+        return [Message(kind, params['axes'], sum(sent(t) for t in ins if t.dtype == dtype))
+                for dtype in dict.fromkeys(t.dtype for t in ins)]
+    return told
 
 
 def n_ary(one: Callable) -> Callable:

@@ -6,7 +6,7 @@ table in `runtime.moves`, and the table is closed under that map, no other rule 
 rounded once.
 """
 
-from distad.core.primitive import Place, Primitive
+from distad.core.primitive import Message, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.errors import ShardingTypeError
 from distad.runtime import moves
@@ -62,9 +62,10 @@ def _jvp(primals, tangents, *, to, **how):
     return outs, [next(moved) if i in live else Zero(to[i].tangent()) for i in range(len(tangents))]
 
 
-def _messages(ins, outs, params) -> list[tuple[str, tuple[str, ...]]]:
-    return list(dict.fromkeys((step.kind, step.axes) for t, want in zip(ins, outs, strict=True)
-                              for step in moves.messages(moves.plan(_placed(t, want), want))))
+def _messages(ins, outs, params) -> list[Message]:
+    plans = [moves.plan(_placed(t, want), want, params.get('exact', False)) for t, want in zip(ins, outs, strict=True)]
+    return [Message(steps[0].kind, steps[0].axes, sum(step.bytes for step in steps))
+            for members in moves.alike(plans).values() for steps in zip(*(moves.messages(plans[i]) for i in members), strict=True)]
 
 
 def _batch(axis, values, dims, *, to, **how):

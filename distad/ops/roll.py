@@ -7,7 +7,7 @@ part comes as one message from the rank that has it, and what stays on its rank 
 import numpy as np
 
 from distad.core.batching import shifting
-from distad.core.primitive import BY_LINEARITY, Place, Primitive, by_labels, signature
+from distad.core.primitive import BY_LINEARITY, Message, Place, Primitive, by_labels, signature
 from distad.runtime import mpi
 from distad.runtime.permute import permute
 from distad.types.array_type import ArrayType
@@ -45,9 +45,11 @@ def _kernel(place: Place, ins, outs, params):
     return lambda block: np.concatenate([permute(group, block[part], pairs, where=place) for part, pairs in parts], axis)
 
 
-def _messages(ins, outs, params) -> list[tuple[str, tuple[str, ...]]]:
+def _messages(ins, outs, params) -> list[Message]:
     x, axis = ins[0], params['axis']
-    return [('collective-permute', x.partitions[axis]) for back, _, _ in _parts(x, **params) if x.partitions[axis] and back]
+    row = x.local_bytes // max(x.local_shape[axis], 1)
+    return [Message('collective-permute', x.partitions[axis], (stop - start) * row) for back, start, stop in _parts(x, **params)
+            if x.partitions[axis] and back]
 
 
 roll = Primitive(

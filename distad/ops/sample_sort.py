@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from distad.core.primitive import BY_LINEARITY, NoRule, Place, Primitive, by_labels, signature
+from distad.core.primitive import BY_LINEARITY, Message, NoRule, Place, Primitive, by_labels, signature
 from distad.core.value import Zero, typeof
 from distad.ops.basic import zeros_of
 from distad.ops.broadcast import expand_dims
@@ -28,9 +28,9 @@ def _group(place: Place, t: ArrayType) -> mpi.Group | None:
     return mpi.group(place.mesh, t.partitions[0]) if t.partitions[0] else None
 
 
-def _sent(kinds: tuple[str, ...], t: ArrayType) -> list[tuple[str, tuple[str, ...]]]:
+def _sent(kinds: tuple[str, ...], t: ArrayType) -> list[Message]:
     several = t.size and t.partitions[0] and t.mesh.axis_size(t.partitions[0]) > 1
-    return [(kind, t.partitions[0]) for kind in kinds] if several else []
+    return [Message(kind, t.partitions[0]) for kind in kinds] if several else []
 
 
 # ---- batches: rows [batch, n] in which each has an order of its own

@@ -234,15 +234,19 @@ def mover(place: Any, ins: Sequence[ArrayType], outs: Sequence[ArrayType],
     return lambda *blocks: _run_together(plans, place.mesh, list(blocks), place)
 
 
+def alike(plans: Sequence[Plan]) -> dict[Any, list[int]]:
+    """Which values travel together: their numbers, by the messages that their plans send."""
+    found: dict[Any, list[int]] = {}
+    for i, steps in enumerate(plans):
+        key = tuple((s.kind, s.axes, s.operand.dtype, s.reduction) for s in messages(steps))
+        found.setdefault(key, []).append(i)
+    return found
+
+
 def _run_together(plans: tuple[Plan, ...], mesh: Mesh, blocks: list[np.ndarray], where: Any) -> list[np.ndarray]:
     """Values whose plans send the same messages go through them together, a message at a time."""
     coords = mesh.coords(mpi.rank())
-    alike: dict[Any, list[int]] = {}
-    for i, steps in enumerate(plans):
-        sent = messages(steps)
-        key = tuple((s.kind, s.axes, s.operand.dtype, s.reduction) for s in sent) if sent else ()
-        alike.setdefault(key, []).append(i)
-    for key, members in alike.items():
+    for key, members in alike(plans).items():
         left = {i: list(plans[i]) for i in members}
         for kind, axes, *_ in key:
             heads = []
