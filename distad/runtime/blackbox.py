@@ -33,7 +33,7 @@ _ENDED = 48
 _HEAD_FORMAT = struct.Struct('=qqqqq')  # rank + 1, process, main thread, file of stacks, length of the last words
 _SAID = 32
 _NUMBER = struct.Struct('=q')
-_TIME = struct.Struct('=d')
+_write, _write_time = _SLOT_FORMAT.pack_into, struct.Struct('=d').pack_into
 # A signal that nobody has a use for; the first ones belong to the C library.
 SIGNAL = signal.SIGRTMIN + 11 if hasattr(signal, 'SIGRTMIN') else None
 _TEXTS = 1024
@@ -107,11 +107,11 @@ class Box:
         """Note that a collective begins. On the way of every collective: no more than bytes put into memory."""
         number = self.number = self.number + 1
         at = self.slot = self.first + _HEAD + number % LENGTH * _SLOT
-        _SLOT_FORMAT.pack_into(self.memory, at, number, sequence, channel, call, nbytes, begun, 0.0, text)
+        _write(self.memory, at, number, sequence, channel, call, nbytes, begun, 0.0, text)
 
     def end(self, ended: float) -> None:
         """Note that it has ended."""
-        _TIME.pack_into(self.memory, self.slot + _ENDED, ended)
+        _write_time(self.memory, self.slot + _ENDED, ended)
 
     def keep(self, key: tuple, kept: Any, text: bytes) -> None:
         """Remember the text of a collective in `texts`. `kept` are the objects that the key tells apart by their id()."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distad.runtime.launch import clean_environ
-from distad.testing.launching import mpirun
+from distad.testing.launching import BYTECODE, mpirun
 from tests.faults.runs import START, run
 
 pytestmark = [pytest.mark.ranks(1), pytest.mark.timeout(120)]
@@ -97,8 +97,8 @@ def test_mpirun_is_told_to_end(tmp_path: Path, number):
     """It passes Ctrl-C on to the ranks; those in a collective hear it as well as those in Python."""
     script = tmp_path / 'wait.py'
     script.write_text(textwrap.dedent(START + "    if rank == 0:\n        say('ready')\n        time.sleep(100)\n    all_reduce()\n"))
-    process = subprocess.Popen([mpirun(), '-n', '2', sys.executable, str(script)], env=clean_environ() | {'FAULT_TIMEOUT': '300'},
-                               text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([mpirun(), '-n', '2', sys.executable, str(script)], text=True,
+                               env=clean_environ() | BYTECODE | {'FAULT_TIMEOUT': '300'}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == '0 ready\n'
     began = time.monotonic()
     process.send_signal(number)
