@@ -1,5 +1,7 @@
 """Every primitive under vmap."""
 
+from collections import Counter
+
 import pytest
 
 from distad.config import config
@@ -11,6 +13,17 @@ from tests.laws.test_primitives import CALLS, EXCHANGES, PRIMITIVES, UNTRACKED, 
 
 HERE = {name: calls for name, calls in CALLS.items() if isinstance(calls, list) and name not in UNTRACKED}
 PLACED = [name for name in HERE if name not in EXCHANGES]
+
+
+def of_each_rule(names: list[str], most: int = 6) -> list[str]:
+    """A few primitives for each maker of rules: what it makes for others is the same function."""
+    seen: Counter = Counter()
+    chosen = []
+    for name in names:
+        code = getattr(PRIMITIVES[name].batch, '__code__', name)
+        seen[code] += 1
+        chosen += [name] if seen[code] <= most else []
+    return chosen
 
 
 def report(faults: list[str]) -> None:
@@ -37,13 +50,20 @@ def test_a_map_is_the_stack_of_calls(name: str) -> None:
 
 
 @pytest.mark.parametrize('name', PLACED)
-@pytest.mark.meshes((2,), (2, 2))
-def test_on_explicit_axes(name: str, mesh: Mesh) -> None:
+@pytest.mark.meshes((2,))
+def test_on_an_explicit_axis(name: str, mesh: Mesh) -> None:
     with config.override(enable_x64=True):
         report(on_mesh(PRIMITIVES[name], some(name, 1, 2), mesh))
 
 
-@pytest.mark.parametrize('name', HERE)
+@pytest.mark.parametrize('name', of_each_rule(PLACED))
+@pytest.mark.meshes((2, 2))
+def test_on_two_explicit_axes(name: str, mesh: Mesh) -> None:
+    with config.override(enable_x64=True):
+        report(on_mesh(PRIMITIVES[name], some(name, 1, 2), mesh))
+
+
+@pytest.mark.parametrize('name', of_each_rule([*HERE]))
 @pytest.mark.meshes((3,))
 def test_on_a_manual_axis(name: str, mesh: Mesh) -> None:
     with set_mesh(with_axes(mesh, AxisType.Manual, 'X')) as here, config.override(enable_x64=True):
