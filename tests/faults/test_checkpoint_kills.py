@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,7 +20,6 @@ from tests.faults import soak
 
 pytestmark = [pytest.mark.ranks(1), pytest.mark.timeout(300)]
 TRAIN = Path(__file__).parents[2] / 'examples' / 'train.py'
-MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None                # kills do not ask whether the disk is a real one
 
 
 def ranks_of(mark: str) -> list[int]:
@@ -35,7 +35,7 @@ def ranks_of(mark: str) -> list[int]:
     return sorted(found)
 
 
-def kill_after(folder: Path, step: int, which: int, options: list[str]) -> str:
+def kill_after(folder: Path, step: int, which: int, options: list[str]) -> None:
     """Start the trainer, kill one of its ranks once the checkpoint of a step is there, and wait for the end of all."""
     process = subprocess.Popen([mpirun(), '-n', '2', sys.executable, str(TRAIN), *options], env=clean_environ(),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -45,33 +45,33 @@ def kill_after(folder: Path, step: int, which: int, options: list[str]) -> str:
             assert process.poll() is None and time.monotonic() < deadline, process.communicate(timeout=9)[0]
             time.sleep(0.002)
         os.kill(ranks_of(str(folder))[which], signal.SIGKILL)
-        out = process.communicate(timeout=60)[0]
+        process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode != 0 and not ranks_of(str(folder))
-    return out
 
 
-def test_the_trainer_is_killed_and_resumes_bit_for_bit(tmp_path):
-    options = ['--epochs', '2', '--every', '1', '--checkpoint']
-    calm, rough = tmp_path / 'calm', tmp_path / 'rough'
+@pytest.fixture
+def folder(tmp_path):
+    """A folder in memory, where there is one: kills do not ask whether the disk is a real one."""
+    made = Path(tempfile.mkdtemp(prefix='distad-', dir='/dev/shm' if os.access('/dev/shm', os.W_OK) else tmp_path))
+    yield made
+    shutil.rmtree(made)
+
+
+def test_the_trainer_is_killed_and_resumes_bit_for_bit(folder):
+    options = ['--epochs', '1', '--every', '1', '--checkpoint']
+    calm, rough = folder / 'calm', folder / 'rough'
     left_alone = launch([str(TRAIN), *options, str(calm)], 2, timeout=120)
     assert left_alone.returncode == 0 and not left_alone.stderr
     kill_after(rough, 2, 1, [*options, str(rough)])
-    again = kill_after(rough, 8, 0, [*options, str(rough)])
-    resumed = int(re.search(r'goes on after step (\d+)', again)[1])
-    assert 2 <= resumed < 8
     done = launch([str(TRAIN), *options, str(rough)], 2, timeout=120)
-    assert done.returncode == 0 and 'goes on after step' in done.stdout
+    assert done.returncode == 0 and not done.stderr
+    assert 2 <= int(re.search(r'goes on after step (\d+)', done.stdout)[1]) < 6
     assert done.stdout.splitlines()[-1] == left_alone.stdout.splitlines()[-1]
-    assert soak.bits(calm, 12) == soak.bits(rough, 12)
+    assert soak.bits(calm, 6) == soak.bits(rough, 6)
 
 
-def test_a_short_soak(tmp_path):
+def test_a_short_soak(folder):
     random.seed(1)
-    folder = Path(MEMORY or tmp_path, f'distad-soak-{os.getpid()}')
-    folder.mkdir()
-    try:
-        soak.soak(argparse.Namespace(steps=300, every=5, kills=2, ranks=2), folder)
-    finally:
-        shutil.rmtree(folder)
+    soak.soak(argparse.Namespace(steps=200, every=5, kills=2, ranks=2), folder)
