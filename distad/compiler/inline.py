@@ -16,7 +16,7 @@ relabel = Primitive('relabel', type=lambda x, *, to: to, impl=lambda x, *, out, 
 
 # Which equations are inlined, and the scope that names their bodies.
 SCOPES = {'jit': lambda params: f"jit({params['name']})/", 'shard_map': lambda params: 'shard_map/',
-          'custom_jvp_call': lambda params: '', 'custom_vjp_call': lambda params: ''}
+          **dict.fromkeys(('custom_jvp_call', 'custom_vjp_call', 'custom_vmap_call'), lambda params: '')}
 
 
 def inlined(jaxpr: Jaxpr) -> Jaxpr:
