@@ -12,6 +12,7 @@ import numpy as np
 
 from distad import tree
 from distad.config import config
+from distad.core.alike import check_alike
 from distad.core.eager import frozen
 from distad.core.lift import as_value, read
 from distad.core.value import Array, Value, is_scalar, typeof
@@ -128,6 +129,8 @@ def _put(x, sharding):
     if isinstance(sharding, Device) or sharding is None:
         return as_value(x, 'device_put')
     if isinstance(x, Value) and not _unplaced(x):
+        if config.check_comm and isinstance(x, Array):
+            check_alike('device_put', ('the value',), (x,), x.mesh)
         target = named(sharding, x.type.mesh)
         if isinstance(x, Array) and isinstance(target.mesh, Mesh) and x.mesh != target.mesh:
             return _to_other_mesh(x, target)

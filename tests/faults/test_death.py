@@ -20,8 +20,13 @@ QUICK = 5
 
 @pytest.mark.parametrize('n, body', [
     (3, "if rank == 1: now(); raise ValueError('boom')\nif rank == 2: time.sleep(100)\nall_reduce()"),
-    (2, "if rank == 1: now(); jax.jit(lambda x: x + float('boom'))(x)\nall_reduce()"),
-], ids=['others wait or sleep', 'while tracing'])
+    (2, """
+def called(x):
+    if rank == 1: now(); raise ValueError('boom')
+    return x
+jax.jit(lambda x: jax.pure_callback(called, jax.ShapeDtypeStruct((), np.float32), x))(np.float32(1))
+all_reduce()"""),
+], ids=['others wait or sleep', 'in a callback'])
 def test_an_exception(tmp_path, n, body):
     ended = run(tmp_path, body, n)
     assert ended.status == 1 and ended.seconds < QUICK
@@ -98,7 +103,8 @@ def test_mpirun_is_told_to_end(tmp_path: Path, number):
     script = tmp_path / 'wait.py'
     script.write_text(textwrap.dedent(START + "    if rank == 0:\n        say('ready')\n        time.sleep(100)\n    all_reduce()\n"))
     process = subprocess.Popen([mpirun(), '-n', '2', sys.executable, str(script)], text=True,
-                               env=clean_environ() | BYTECODE | {'FAULT_TIMEOUT': '300'}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                               env=clean_environ() | BYTECODE | {'FAULT_TIMEOUT': '300'}, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == '0 ready\n'
     began = time.monotonic()
     process.send_signal(number)

@@ -37,6 +37,7 @@ def check(ended, n, waiting, missing):
 
 
 def test_a_rank_that_sleeps(tmp_path):
+    """Users of other systems complain that nothing is said of a rank that is alive and stuck (jax-ml/jax#38503)."""
     ended = run(tmp_path, MISSING.format('time.sleep(1e6)'), 3, timeout=1)
     section = check(ended, 3, 'Ranks 0, 2 wait', 'rank 1')
     assert re.search(r'script.py:\d+ in elsewhere: time.sleep\(1e6\)\n', section)
