@@ -135,7 +135,7 @@ def summed(manual: frozenset[str], x) -> list:
 def over_elements(f: Callable, reference: Callable, *operands: Operand) -> Call:
     """A function of an element that communicates with the others, over the name `i`; the reference is one of the batch."""
     return program(lambda *xs: [vmap(f, axis_name='i')(*xs)], lambda *xs: [reference(*xs)], *operands, name='elements').but(
-        communicates=True, places=2)
+        communicates=True, places=2, orders=1)
 
 
 def exchanged(x):
