@@ -21,7 +21,7 @@ export PRTE_MCA_rmaps_default_mapping_policy = :oversubscribe
 .DEFAULT_GOAL := help
 
 help:  ## this text
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 train: $(READY)  ## train the example on two ranks: mpirun -n 2 python examples/train.py
 	@mpirun -n 2 python examples/train.py $(ARGS)
@@ -43,6 +43,17 @@ lint: $(READY)  ## style (ruff) and layers (import-linter)
 
 rules: $(READY)  ## every primitive and its rules, as a table
 	@python -m distad.rules
+
+bench: $(READY)  ## all benchmarks, into docs/benchmarks.md; or some: make bench ARGS='stencil --rounds 5'
+	@python benchmarks/run.py $(ARGS)
+
+# JAX needs a newer Python than distad does; TORCH='torch==...' names a build without CUDA where there is one.
+TORCH ?= torch
+bench-peers:  ## environments in benchmarks/.peers for what the benchmarks compare with: JAX, PyTorch, autograd
+	@python=; for p in python3.14 python3.13 python3.12 python3; do command -v $$p > /dev/null && { python=$$p; break; }; done; \
+	cd benchmarks && $$python -m venv .peers/jax && .peers/jax/bin/pip install -q jax && \
+	python3 -m venv .peers/torch && .peers/torch/bin/pip install -q '$(TORCH)' numpy && \
+	python3 -m venv .peers/autograd && .peers/autograd/bin/pip install -q autograd mpi4py mpich
 
 setup: $(READY)  ## the virtual environment .venv with distad, its tools and, where there is no mpirun, MPICH
 
