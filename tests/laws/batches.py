@@ -255,5 +255,5 @@ def on_mesh(primitive: Primitive, calls: Sequence[Call], mesh: Mesh) -> list[str
             faults += Batched(elements=elements, axis=AxisData(size=2), dims=first).faults(derive=not number)
             if unused:
                 split = AxisData(size=2 * mesh.abstract_mesh.axis_size(unused), axes=unused, mesh=mesh.abstract_mesh)
-                faults += Batched(elements=elements, axis=split, dims=second, reduced=bool(number % 2)).faults(derive=number < 2)
+                faults += Batched(elements=elements, axis=split, dims=second, reduced=bool(number % 2)).faults(derive=not number)
     return faults

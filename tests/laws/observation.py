@@ -168,6 +168,6 @@ def _check_sent(case: Case, seen: Observation, when: str, sent: recorder.Count) 
     if case.call.communicates or (case.call.stacked and when != 'forward'):
         return
     tell = case.primitive.messages
-    told = Counter(kind for kind, _ in tell(case.types, case.outs, case.params)) if tell else {}
+    told = Counter(kind for kind, *_ in tell(case.types, case.outs, case.params)) if tell else {}
     if sent.by_op != told:
         seen.faults.append(f'sends {when}: {sent.by_op}' + (f', and tells {dict(told)}' if told else ''))

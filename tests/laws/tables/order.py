@@ -35,7 +35,10 @@ def top(operand: Operand, k: int, axis: int) -> Call:
 
 
 def searching(a: Operand, v: Operand, side: str) -> Call:
-    return call(lambda a, v: np.sum(a < v[..., None] if side == 'left' else a <= v[..., None], -1).astype(np.int32), a, v, side=side)
+    def reference(a, v):
+        a = a.reshape(*a.shape[:-1], *[1] * (v.ndim - a.ndim + 1), a.shape[-1])
+        return np.sum(a < v[..., None] if side == 'left' else a <= v[..., None], -1).astype(np.int32)
+    return call(reference, a, v, side=side)
 
 
 def along(f, operand: Operand, axis: int, reverse: bool = False, **more) -> Call:
@@ -75,7 +78,8 @@ TABLE: Table = {
     'permute': Elsewhere(by='sample_sort', why='its numbers are those of a permutation'),
     'top_k': [top(f(M, N), 4, 0), top(f(M, N), 5, 1), top(i32(N, low=0, high=4), 6, 0)],
     'searchsorted': [searching(Sorted(shape=(M,)), f(N), 'left'),
-                     searching(Sorted(shape=(N,), dtype=np.dtype(np.int32), high=9), i32(M, 4), 'right')],
+                     searching(Sorted(shape=(N,), dtype=np.dtype(np.int32), high=9), i32(M, 4), 'right'),
+                     searching(Sorted(shape=(M, N)), f(M), 'left'), searching(Sorted(shape=(4, 6)), f(4, M), 'right')],
     'cumsum': [*each(np.cumsum), along(np.cumsum, i32(M, N), 0)],
     'cumprod': [*each(np.cumprod), along(np.cumprod, i32(6, N, low=1, high=3), 0)],
     'cummax': [*each(np.maximum.accumulate), along(np.maximum.accumulate, i32(M, N), 0)],
