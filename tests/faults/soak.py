@@ -31,7 +31,8 @@ PROGRAM = """
     folder, steps, every = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     n = jax.process_count()
     jax.set_mesh(jax.make_mesh((n,), ('X',)))
-    print('rank', jax.process_index(), 'is process', os.getpid(), flush=True)
+    sys.stdout.write(f'process {os.getpid()}\\n')            # one write, so that lines of ranks do not mix
+    sys.stdout.flush()
 
     def loss(w, x):
         return jnp.sum(jnp.tanh(x @ w['in']) @ w['out'] * jnp.sin(x)) / 32
@@ -51,7 +52,8 @@ PROGRAM = """
     run = {'step': 0, 'w': w, 'momentum': jax.reshard(jax.tree.map(jnp.zeros_like, w), places), 'key': jax.random.key(0)}
     if checkpoint.latest_step(folder) is not None:
         run = checkpoint.restore(folder, like=run)
-    print('from', run['step'], flush=True)
+    sys.stdout.write(f"from {run['step']}\\n")
+    sys.stdout.flush()
     for number in range(run['step'], steps):
         run['w'], run['momentum'], run['key'] = step(run['w'], run['momentum'], run['key'])
         run['step'] = number + 1
@@ -71,12 +73,13 @@ def life(folder: Path, options: argparse.Namespace, seconds: float | None) -> fl
     try:
         lines = [process.stdout.readline() for _ in range(2 * options.ranks)]
         began = time.monotonic()
-        if '' in lines:
-            raise SystemExit(f'the run did not start\n{process.communicate()[1]}')
+        ranks = [int(line.split()[1]) for line in lines if line.startswith('process ')]
+        if len(ranks) < options.ranks:
+            raise SystemExit(f'the run did not start\n{"".join(lines)}{process.communicate()[1]}')
         if seconds is not None:
             time.sleep(seconds)
             if process.poll() is None:
-                os.kill(random.choice([int(line.split()[-1]) for line in lines if line.startswith('rank ')]), signal.SIGKILL)
+                os.kill(random.choice(ranks), signal.SIGKILL)
         _, errors = process.communicate(timeout=1800)
     finally:
         process.kill()
