@@ -17,7 +17,7 @@ GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pa
           'control_flow', 'random', 'grad', 'mesh_shapes', 'programs', 'shape_ops', 'misc', 'jit', 'no_collectives')
 
 # What belongs to later groups, by the text of the expression or program.
-LATER = re.compile(r'vectorize|apply_along_axis|policy')
+LATER = re.compile(r'vectorize|apply_along_axis')
 
 
 def selected(case: Case) -> bool:
