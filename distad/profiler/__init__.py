@@ -26,7 +26,7 @@ def start_trace(log_dir: str | Path) -> None:
 
     log_dir: a folder, made if need be; older files of these names are written over. Communication: all ranks of the run take
     part, some 20 messages of 8 bytes between rank 0 and each other rank, from which comes by how much their clocks differ. A
-    collective costs 15 us more while a trace is written. Raises RuntimeError if one is being written already.
+    collective costs 30 us more while a trace is written. Raises RuntimeError if one is being written already.
     """
     timeline.start(log_dir, mpi.rank(), mpi.size(), mpi.clock())
 
