@@ -128,7 +128,9 @@ _NO_KEY: list = []
 
 def _noted(f: Callable, args: tuple, kwargs: dict, numbers: bool, placed: Mesh | None) -> tuple[Any, Plan]:
     """The result of a call, and the plan made from what it did."""
-    noting = Noting()
+    noting, seen = Noting(), set()
+    args = tuple(Array(x.type, x.mesh, x.block) if x.__class__ is Array and (id(x) in seen or seen.add(id(x))) else x
+                 for x in args)                     # an array given twice is two operands, as others are the next time
     with use_trace(noting):
         out = f(*args, **kwargs)
     given = [x for x in args if x.__class__ is Array or numbers and x.__class__ in _NUMBERS]

@@ -143,8 +143,8 @@ def _search_labels(a: ArrayType, v: ArrayType, *, side: str):
 def _search_shape(a: ArrayType, v: ArrayType, *, side: str):
     check_dtype('searchsorted', ANY, a, v)
     if not a.ndim or v.shape[:a.ndim - 1] != a.shape[:-1] or side not in ('left', 'right'):
-        raise ValueError(f"searchsorted takes sorted arrays [..., n], values of the same leading dimensions, and a side, left or right, "
-                         f"got {a}, {v} and {side!r}")
+        raise ValueError(f"searchsorted takes sorted arrays [..., n], values of the same leading dimensions, and a side, left or "
+                         f"right, got {a}, {v} and {side!r}")
     return v.shape, INDEX
 
 

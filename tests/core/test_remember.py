@@ -98,3 +98,11 @@ def test_operands_of_two_meshes_are_refused_also_after_calls_that_were_not(mesh)
     a + a, b + b
     with pytest.raises(ValueError, match='mesh'):
         a + b
+
+
+def test_one_array_given_twice_is_two_operands():
+    x, y = jnp.asarray(np.float32([1, 2, 3, 4, 5])), jnp.asarray(np.float32([5, 7, 9, 11, 13]))
+    np.testing.assert_array_equal(x * x, [1, 4, 9, 16, 25])
+    np.testing.assert_array_equal(x * y, [5, 14, 27, 44, 65])
+    np.testing.assert_array_equal(jnp.add(y, y), 2 * np.asarray(y))
+    np.testing.assert_array_equal(jnp.add(y, x), [6, 9, 12, 15, 18])
