@@ -33,6 +33,30 @@ def test_all_reduce(mesh, dtype, kind):
         np.testing.assert_array_equal(out.astype(np.complex128), expected.astype(np.complex128))
 
 
+@pytest.mark.meshes((2,), (3,))
+@pytest.mark.parametrize('dtype', [np.float32, np.float16, np.bool_], ids=str)
+@pytest.mark.parametrize('given', [False, True])
+def test_a_large_sum_goes_in_pieces_and_counts_once(mesh, dtype, given, monkeypatch):
+    monkeypatch.setattr(collectives, '_PIECE', 64)
+    xs = everyone(mesh, (7, 31), dtype)
+    x = xs[mpi.rank()].copy()
+    for operand in (x, np.asfortranarray(x)):
+        with recorder.count() as c:
+            out = collectives.all_reduce(group(mesh), operand.copy(order='K'), given=given)
+        np.testing.assert_array_equal(out, np.add.reduce(np.stack(xs), axis=0).astype(dtype))
+        sent = {np.float32: 868, np.float16: 868, np.bool_: 217}[dtype]           # half types travel as float32
+        assert c.by_op == {'all-reduce': 1} and c.bytes == sent
+        assert recorder.recent()[-1].messages == -(-sent // 64) and 'messages' in str(recorder.recent()[-1])
+
+
+@pytest.mark.meshes((2,))
+def test_an_operand_is_kept_unless_it_is_given(mesh):
+    x = np.full(5, 1 + mpi.rank(), np.float32)
+    assert collectives.all_reduce(group(mesh), x).tolist() == [3] * 5 and x[0] == 1 + mpi.rank()
+    out = collectives.all_reduce(group(mesh), x, given=True)
+    assert out is x and x.tolist() == [3] * 5
+
+
 @MESHES
 @pytest.mark.parametrize('dtype', [*NUMBERS, np.bool_, KEY, ml_dtypes.float8_e4m3fn], ids=str)
 def test_moves(mesh, dtype):
