@@ -77,7 +77,7 @@ def save_async(path: Path, tree: Any, *, step: int | None = None, keep: int | No
     """The same as `save`, by a thread that writes copies: the program goes on at once, and may change or drop the arrays.
 
     Memory: a second copy of what this rank writes. What fails is raised by `wait()` of the result, or by the next call of this
-    module: it waits for the one before. A program that ends waits for it too.
+    module: it waits for the one before. A program that ends waits for it too, and ends with status 1 if it failed unheard.
 
         saving = checkpoint.save_async('run', state, step=300)
         state = train(state)
@@ -172,11 +172,16 @@ def _finish() -> None:
 
 @atexit.register
 def _last_words() -> None:
+    """A program that ends without having heard that its last checkpoint failed does not end well."""
     for saving in list(_running):
         try:
             saving.wait()
         except Exception as error:
-            log.logger.error('%s', error)
+            if mpi.rank() == 0:
+                sys.stderr.write(f'[rank 0] {error}\n')
+                sys.stderr.flush()
+                time.sleep(0.1)                                # mpirun forwards nothing once the job is aborted
+                mpi.abort(1)
 
 
 # ---- arguments
@@ -307,8 +312,8 @@ class _Job:
         except Exception as error:
             for folder in made:
                 shutil.rmtree(folder, ignore_errors=True)
-            raise CheckpointError(f'the checkpoint of step {"(next)" if self.step is None else self.step} was not saved to '
-                                  f'{self.folder}, and those before it are as they were: {error}') from error
+            what = 'the next checkpoint' if self.step is None else f'the checkpoint of step {self.step}'
+            raise CheckpointError(f'{what} was not saved to {self.folder}, and those before it are as they were: {error}') from error
         log.logger.info('saved step %d to %s in %.3f s', step, self.folder, time.perf_counter() - began)
 
     def _begin(self, made: list[str]) -> int:

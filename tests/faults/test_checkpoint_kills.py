@@ -75,3 +75,21 @@ def test_the_trainer_is_killed_and_resumes_bit_for_bit(folder):
 def test_a_short_soak(folder):
     random.seed(1)
     soak.soak(argparse.Namespace(steps=200, every=5, kills=2, ranks=2), folder)
+
+
+def test_a_failed_save_of_which_nobody_heard_ends_the_program_with_status_1(folder):
+    done = launch(f"""
+        import resource
+        import numpy as np
+        import distad as jax
+        from distad import checkpoint
+        jax.set_mesh(jax.make_mesh((2,), ('X',)))
+        x = jax.device_put(np.ones((2, 5000), 'f4'), jax.P('X'))
+        checkpoint.save_async({str(folder / 'run')!r}, x).wait()
+        if jax.process_index() == 1:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        checkpoint.save_async({str(folder / 'run')!r}, x)
+        """, 2)
+    assert done.returncode == 1
+    assert done.stderr.count('the next checkpoint was not saved to') == 1 and 'rank 1: ' in done.stderr
+    assert [path.name for path in (folder / 'run').iterdir()] == ['step-00000000']
