@@ -17,7 +17,7 @@ import numpy as np
 from distad.compiler.passes import optimized
 from distad.config import config
 from distad.core.eager import literal_block
-from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check
+from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check, has_effect
 from distad.core.primitive import Place, Primitive
 from distad.runtime import memory, values
 from distad.types.array_type import ArrayType
@@ -157,7 +157,7 @@ class Writer:
 
     def computed_now(self, eqn: Equation, known: dict[Var, object], names: dict[Var, str], path: str) -> bool:
         """Bind the results of an equation that depends on no argument."""
-        if (eqn.primitive.effect or eqn.primitive.messages or eqn.primitive.emit or config.check_values
+        if (has_effect(eqn) or eqn.primitive.messages or eqn.primitive.emit or config.check_values
                 or not all(a.__class__ is Literal or a in known for a in eqn.ins)
                 or sum(v.type.size * v.type.dtype.itemsize for v in eqn.outs) > CONSTANT_BYTES):
             return False
@@ -174,7 +174,13 @@ class Writer:
         if eqn.primitive.emit is not None and self.depth < DEEPEST:
             self.owned.difference_update(operands)
             self.dying = dying
-            names.update(zip(eqn.outs, eqn.primitive.emit(self, eqn, operands, self.place(eqn, path)), strict=True))
+            taken = set(operands)
+            for v, made in zip(eqn.outs, eqn.primitive.emit(self, eqn, operands, self.place(eqn, path)), strict=True):
+                names[v] = made
+                if made in taken or made[0] != 'v':                  # a name for each value, as each dies at its own time
+                    names[v] = self.fresh('v')
+                    self.line(f"{names[v]} = {made}")
+                taken.add(names[v])
             return
         kernel = self.kernel(eqn, path)
         write = getattr(kernel, 'into', None)

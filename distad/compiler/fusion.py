@@ -20,7 +20,7 @@ from distad.compiler.access import CHEAP, JOINS, ZERO, Index, Place, elementwise
 from distad.compiler.dce import dce
 from distad.compiler.fused import fused
 from distad.compiler.ordering import ordered
-from distad.core.jaxpr import Atom, Equation, Jaxpr, Var
+from distad.core.jaxpr import Atom, Equation, Jaxpr, Var, has_effect
 
 REDUCTIONS = frozenset({'reduce_sum', 'reduce_max', 'reduce_min'})
 ROW = 1 << 14                  # elements of a row that is kept beside the processor between two passes
@@ -40,6 +40,8 @@ class Group:
     row_values: set[Var] = field(default_factory=set)          # one for each row, readable in later passes over the row
     joins: set[int] = field(default_factory=set)               # pads and concatenations that members read through
     ceiling: float = math.inf                                  # the least stage of units that read it
+    readers: list[Group | None] = field(default_factory=list)  # groups that read it; None for a single equation
+    reads: list[Read] = field(default_factory=list)
     merged: Group | None = None
 
     def lifted(self, stage: int) -> bool:
@@ -93,6 +95,9 @@ class _Grouping:
                 stage = self.entered(self.behind(eqn.ins))
                 for v in eqn.outs:
                     self.stages[v] = stage
+        self.told(self.behind(self.jaxpr.outs), math.inf, None)
+        for group in reversed(self.all):
+            self.sink(group)
         return [g for g in self.all if g.merged is None and len(g.members) + len(g.joins) > 1]
 
     def behind(self, atoms: Sequence[Atom]) -> tuple[Var, ...]:
@@ -107,14 +112,26 @@ class _Grouping:
         """The stage of a unit that reads these values, which they are told."""
         values = list(values)
         stage = 1 + max(map(self.stage_of, values), default=0)
-        self.told(values, stage)
+        self.told(values, stage, None)
         return stage
 
-    def told(self, values: Iterable[Var], stage: int) -> None:
+    def told(self, values: Iterable[Var], stage: float, reader: Group | None) -> None:
         for v in values:
-            group = self.unit.get(v)
-            if group is not None and (group := group.root()).ceiling > stage:
-                group.ceiling = stage
+            group = self.group_of(v)
+            if group is not None and group is not reader:
+                group.ceiling = min(group.ceiling, stage)
+                if not (group.readers and group.readers[-1] is reader):
+                    group.readers.append(reader)
+
+    def sink(self, group: Group) -> None:
+        """A group that one other alone reads, element by element, is part of it."""
+        readers = {None if r is None else r.root() for r in group.readers} - {group}
+        if group.merged is not None or len(readers) != 1 or None in readers:
+            return
+        reader = readers.pop()
+        if _alike(reader, group.space, group.rows) and all(
+                self.readable(r, group) for r in reader.reads if self.group_of(r.var) is group) and reader.lifted(group.stage):
+            self.merge(reader, group)
 
     def joined(self, eqn: Equation) -> bool:
         """Give an equation to a group, if it can be part of one."""
@@ -127,8 +144,8 @@ class _Grouping:
         reads = [r for a in eqn.ins if a.__class__ is Var for r in self.reads(a, identity(local(a)), ())]
         if self.as_row_value(eqn, reads):
             return True
-        if math.prod(space) < self.least:
-            return False
+        if math.prod(space) < self.least and not any(r.joins and math.prod(local(r.var)) >= self.least for r in reads):
+            return False                                       # but a piece of a large pad is worth it: the rest is not made
         rows = _rows(eqn, space) if reduces else None
         joins = {j for r in reads for j in r.joins}
         home = self.home(reads, space, rows, joins)
@@ -162,11 +179,11 @@ class _Grouping:
         """The values behind the moves that an operand goes through."""
         eqn = self.moves.get(a)
         if eqn is None or len(joins) >= SCREEN:
-            again = self.again(a) if index is not None and (joins or not _plain(index)) else None
+            again = self.again(a) if joins or index is not None and not _plain(index) else None
             if again is None:
                 return [Read(a, index, joins)]
             return [r for x in again.ins if x.__class__ is Var
-                    for r in self.reads(x, elementwise_index(local(x), local(a), index), joins)]
+                    for r in self.reads(x, None if index is None else elementwise_index(local(x), local(a), index), joins)]
         if eqn.primitive.name in JOINS:
             return [r for x in eqn.ins if x.__class__ is Var for r in self.reads(x, None, (*joins, id(eqn)))]
         return [r for x in eqn.ins if x.__class__ is Var
@@ -208,7 +225,8 @@ class _Grouping:
             return False
         if not group.lifted(1 + max((self.stage_of(r.var) for r in rest), default=-1)):
             return False
-        self.told([r.var for r in rest], group.stage)
+        self.told([r.var for r in rest], group.stage, group)
+        group.reads += reads
         group.members.append(eqn)
         group.row_values.add(eqn.outs[0])
         self.unit[eqn.outs[0]] = group
@@ -225,6 +243,8 @@ class _Grouping:
         a.row_values |= b.row_values
         a.joins |= b.joins
         a.ceiling = min(a.ceiling, b.ceiling)
+        a.reads += b.reads
+        a.readers += b.readers
 
     def neighbour(self, reads: list[Read], space, stage: int, rows: int | None, joins: set[int]) -> Group | None:
         """A group of this stage or a later one that reads the same value over the same space."""
@@ -251,7 +271,8 @@ class _Grouping:
             group.rows = rows
             if math.prod(group.space[rows:]) <= ROW:
                 group.row_values.add(out)
-        self.told([r.var for r in reads if self.group_of(r.var) is not group], group.stage)
+        self.told([r.var for r in reads], group.stage, group)
+        group.reads += reads
         for r in reads:
             self.open[(r.var, group.space)] = group
 
@@ -305,7 +326,7 @@ def _with(jaxpr: Jaxpr, groups: list[Group], again: Callable[[Var], Equation | N
     for eqn in jaxpr.equations:
         if id(eqn) in made:
             units += [made[id(eqn)]] if made[id(eqn)].outs else []
-        elif id(eqn) not in group_of and (eqn.primitive.effect or any(v in needed for v in eqn.outs)):
+        elif id(eqn) not in group_of and (has_effect(eqn) or any(v in needed for v in eqn.outs)):
             units.append(eqn)
     return jaxpr.changed(equations=tuple(ordered(units)))
 
@@ -352,7 +373,7 @@ def _needed(jaxpr: Jaxpr, group_of: dict[int, Group], drawn: dict) -> set[Var]:
             if id(g) not in read:
                 read.add(id(g))
                 needed.update(drawn[id(g)][0])
-        elif eqn.primitive.effect or any(v in needed for v in eqn.outs):
+        elif has_effect(eqn) or any(v in needed for v in eqn.outs):
             needed.update(a for a in eqn.ins if a.__class__ is Var)
     return needed
 

@@ -91,8 +91,9 @@ class Jitted:
     """A function that runs compiled. See `jit`."""
 
     def __init__(self, fun: Callable, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], in_shardings: Any,
-                 out_shardings: Any):
+                 out_shardings: Any, hoist_reductions: bool = False):
         functools.update_wrapper(self, fun)
+        self.hoist_reductions = hoist_reductions
         self.fun, self.in_shardings, self.out_shardings = fun, in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
         self.name = getattr(fun, '__name__', type(fun).__name__)
@@ -184,7 +185,7 @@ class Jitted:
             return [as_value(y, f"the result of {self.name}") for y in outs]
 
         with at_path(''), collector_waits():
-            jaxpr = stage(flat_fun, types, self.name)
+            jaxpr = stage(flat_fun, types, self.name).changed(hoist_reductions=self.hoist_reductions)
         closed, consts = open_consts(jaxpr)
         return Traced(jaxpr=jaxpr, closed=closed, consts=consts, out_tree=out_tree[0], name=self.name, mesh=mesh)
 
@@ -242,13 +243,15 @@ def _read(args: tuple, kwargs: dict) -> tuple[tuple | None, Mesh | None, list]:
 
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
         donate_argnums: int | Sequence[int] = (), donate_argnames: str | Sequence[str] = (), in_shardings: Any = None,
-        out_shardings: Any = None) -> Any:
+        out_shardings: Any = None, hoist_reductions: bool = False) -> Any:
     """Compile a function: traced once for each combination of argument types, then run as one program.
 
     `static_argnums`, `static_argnames`: arguments handed to Python as they are, part of the cache key, to be hashable.
     `donate_argnums`, `donate_argnames`: arguments that the caller gives up. `in_shardings`: how arguments have to lie (a tree prefix
-    of P or NamedSharding; ValueError otherwise). `out_shardings`: what the results are resharded to. Everything the function does
-    to arrays is traced; at the first call all ranks of the mesh compare their programs, and a difference is an error on each.
+    of P or NamedSharding; ValueError otherwise). `out_shardings`: what the results are resharded to.
+    `hoist_reductions`: sums over ranks that a scan takes in each round are taken once, after it, where that gives the same but for
+    rounding. Everything the function does to arrays is traced; at the first call all ranks of the mesh compare their programs,
+    and a difference is an error on each.
     Communication: that of the program, to be seen in `jit(f).lower(*args).compile().as_text()`.
 
         step = jit(lambda w, x: (x @ w).sum())
@@ -257,9 +260,9 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = ()
     if fun is None:
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, donate_argnames=donate_argnames, in_shardings=in_shardings,
-                                 out_shardings=out_shardings)
+                                 out_shardings=out_shardings, hoist_reductions=hoist_reductions)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r}")
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
-    return Jitted(fun, nums, names, in_shardings, out_shardings)
+    return Jitted(fun, nums, names, in_shardings, out_shardings, hoist_reductions)

@@ -54,13 +54,17 @@ class Equation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Jaxpr:
-    """A typed program. `consts` are values it closes over, paired with their variables. Compared by identity."""
+    """A typed program. `consts` are values it closes over, paired with their variables. Compared by identity.
+
+    `hoist_reductions` is a wish to the compiler.
+    """
 
     ins: tuple[Var, ...]
     equations: tuple[Equation, ...]
     outs: tuple[Atom, ...]
     consts: tuple[tuple[Var, object], ...] = ()
     name: str = ''
+    hoist_reductions: bool = False
 
     def changed(self, **parts) -> 'Jaxpr':
         """The same program with some parts replaced."""

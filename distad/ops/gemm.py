@@ -50,17 +50,26 @@ def _gemm(x, y, dimension_numbers: DimensionNumbers, fx: list[int], fy: list[int
     k = math.prod(x[d] for d in cx)
     left = _laid(x, [*bx, *fx, *cx], (*batch, math.prod(m), k))
     right = _laid(y, [*by, *cy, *fy], (*batch, k, math.prod(n)))
-    shape = (*batch, *m, *n)
+    shape, flat = (*batch, *m, *n), (*batch, math.prod(m), math.prod(n))
     small = bool(batch) and max(k, math.prod(n)) <= SMALL
+    if not batch and left is right is _as_it_is:
+        return _writing(lambda a, b: np.matmul(a, b), np.matmul)
 
-    def kernel(a, b):
+    def operands(a, b):
         a, b = left(a), right(b)
         if small and b.strides[-1] != b.itemsize and a.strides[-1] == a.itemsize:
             b = np.ascontiguousarray(b)
-        return np.matmul(a, b).reshape(shape)
+        return a, b
 
-    if not batch and left is right is _as_it_is:
-        return np.matmul
+    def into(a, b, out):
+        return np.matmul(*operands(a, b), out.reshape(flat))
+
+    return _writing(lambda a, b: np.matmul(*operands(a, b)).reshape(shape), into)
+
+
+def _writing(kernel: Callable, into: Callable) -> Kernel:
+    """A kernel that can also write into a contiguous array: `kernel.into(*blocks, out)`."""
+    kernel.into = into
     return kernel
 
 

@@ -22,9 +22,9 @@ def fused(f: Callable, *args: Any, llvm: bool = True, least: int = 2) -> tuple[l
 
 
 def both(f: Callable, x: np.ndarray, *rest: np.ndarray, least: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """The one result of a function compiled by LLVM, and by NumPy without fusion."""
-    (compiled,), names = fused(f, x, *rest, least=least)
+    """The first result of a function compiled by LLVM, and by NumPy without fusion."""
+    (compiled, *_), names = fused(f, x, *rest, least=least)
     assert 'fused' in names, names
-    (plain,), names = fused(f, x, *rest, llvm=False, least=1 << 40)
+    (plain, *_), names = fused(f, x, *rest, llvm=False, least=1 << 40)
     assert 'fused' not in names
     return compiled, plain

@@ -1,0 +1,177 @@
+"""Passes over memory that are joined give what each equation alone gives, by LLVM and by NumPy."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import distad as jax
+import distad.numpy as jnp
+from distad import lax, nn, rules
+from distad.compiler.llvm import engine, scalars
+from distad.config import config
+from tests.compiler.programs import fused
+
+pytestmark = pytest.mark.ranks(1)
+BACKENDS = [True, False] if engine.available() else [False]
+R = np.random.default_rng(0)
+X, Y = R.normal(size=(2, 37, 53)).astype(np.float32)
+ROW, COLUMN = X[:1], X[:, :1]
+
+
+def layer_norm(x, g, b):
+    m = x.mean(-1, keepdims=True)
+    return (x - m) * lax.rsqrt(((x - m) ** 2).mean(-1, keepdims=True) + 1e-5) * g + b
+
+
+def heat(u, top, bottom):
+    v = jnp.pad(jnp.concatenate([top, u, bottom]), ((0, 0), (1, 1)))
+    return u + 0.1 * (v[:-2, 1:-1] + v[2:, 1:-1] + v[1:-1, :-2] + v[1:-1, 2:] - 4 * u)
+
+
+def adam(w, g, m, v):
+    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+    return w - 1e-3 * m / (jnp.sqrt(v) + 1e-8), m, v
+
+
+# what is computed, its operands, and how many passes over memory it may take
+PROGRAMS = {
+    'chain': (lambda x, y: jnp.maximum(x * 0.5 + y, 0) * x - y, (X, Y), 1),
+    'broadcasts': (lambda x, r, c: (x + r) * c - r * 2, (X, ROW, COLUMN), 1),
+    'casts and selects': (lambda x: jnp.where(x > 0, x.astype(np.int32) * 2, -3) % 2 == 0, (X,), None),
+    'softmax': (lambda x: nn.softmax(x, axis=-1), (X,), 1),
+    'logsumexp': (lambda x: x - jnp.log(jnp.sum(jnp.exp(x - x.max(1, keepdims=True)), 1, keepdims=True)), (X,), 1),
+    'layer norm': (layer_norm, (X, X[0], Y[0]), 1),
+    'layer norm backwards': (jax.grad(lambda *a: (layer_norm(*a) ** 2).sum(), (0, 1, 2)), (X, X[0], Y[0]), None),
+    'sums of all kinds': (lambda x: (jnp.sum(x * x), jnp.max(x + 1, 0), jnp.min(x * 2, 1), jnp.sum(x * 3, (0,))), (X,), 1),
+    'optimizer': (adam, (X, Y, X * 0.1, X * X), 1),
+    'stencil': (heat, (X, X[:1], Y[:1]), 1),
+    'stencil backwards': (jax.grad(lambda *a: (heat(*a) ** 2).sum(), (0, 1, 2)), (X, X[:1], Y[:1]), None),
+    'strides and turns': (lambda x: x[::-1, ::2] * 2 + x[:, 1::2][:, :1] * x[:, ::-2], (X,), 1),
+    'transposed': (lambda x: (x.T * 2 + 1) * jnp.exp(x.T), (X,), 1),
+    'negative pads': (lambda x: lax.pad(x * 2, np.float32(7), ((-1, 2, 0), (3, -2, 0))) + 1, (X,), None),
+    'rows in batches': (lambda x: nn.softmax(x.reshape(1, 37, 53), -1) * 2, (X,), 1),
+    'sums of sums': (lambda x: jnp.sum(jnp.exp(x) / jnp.sum(jnp.exp(x), 1, keepdims=True), 0), (X,), 1),
+    'gelu': (lambda x: nn.gelu(x, approximate=False) + nn.gelu(x), (X,), 1),
+}
+
+
+@pytest.mark.parametrize('llvm', BACKENDS)
+@pytest.mark.parametrize('name', PROGRAMS)
+def test_programs(name, llvm) -> None:
+    f, args, passes = PROGRAMS[name]
+    got, names = fused(f, *args, llvm=llvm)
+    want, plain = fused(f, *args, llvm=False, least=1 << 40)
+    assert 'fused' in names and 'fused' not in plain
+    if passes and llvm:
+        assert names.count('fused') == passes, names
+    for g, w in zip(got, want, strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        np.testing.assert_allclose(g.astype(float), w.astype(float), rtol=2e-5, atol=2e-5)
+
+
+def test_large_groups_in_blocks_of_rows() -> None:
+    x = R.normal(size=(700, 300)).astype(np.float32)
+    f = lambda x: (layer_norm(x, x[0], 1.0), jnp.sum(x * x, 0), jnp.max(jnp.abs(x)))
+    got, names = fused(f, x, llvm=False)
+    want, _ = fused(f, x, llvm=False, least=1 << 40)
+    assert 'fused' in names
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=2e-4, atol=1e-4)
+
+
+BINARY = {'add', 'add_any', 'sub', 'mul', 'div', 'max', 'min', 'pow', 'copysign', 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'and', 'or',
+          'xor'}
+PARAMS = {'integer_pow': [{'y': 3}, {'y': 0}], 'round': [{'rounding_method': 0}, {'rounding_method': 1}]}
+BOUNDS = {'acosh': (1, 9), 'atanh': (-0.9, 0.9), 'log': (0.1, 9), 'log2': (0.1, 9), 'log10': (0.1, 9), 'log1p': (-0.9, 9),
+          'pow': (0.1, 3), 'sqrt': (0, 9), 'rsqrt': (0.1, 9)}
+DTYPES = [np.float32, np.float64, np.int32, np.uint8, np.bool_]
+
+
+def operand(name: str, dtype, seed: int) -> np.ndarray:
+    low, high = BOUNDS.get(name, (-3, 3))
+    x = np.random.default_rng(seed).uniform(low, high, (5, 21))
+    x[0, :4] = low, high, (low + high) / 2, low
+    return np.abs(np.rint(x)).astype(dtype) if np.dtype(dtype).kind in 'ub' else x.astype(dtype)
+
+
+@pytest.mark.skipif(not engine.available(), reason='llvmlite is not installed')
+@pytest.mark.parametrize('name', sorted(set(scalars.TABLE) - {'relabel', 'select_n', 'convert_element_type', 'stop_gradient'}))
+def test_every_primitive_agrees_with_numpy(name) -> None:
+    primitive = next(p for p in rules.primitives() if p.name == name)
+    count = 3 if name == 'clamp' else 2 if name in BINARY else 1
+    tried = 0
+    for dtype in DTYPES:
+        if np.dtype(dtype).kind not in scalars.TABLE[name][0]:
+            continue
+        operands = [operand(name, dtype, k) for k in range(count)]
+        if name == 'clamp':
+            operands[0], operands[2] = np.minimum(operands[0], operands[2]), np.maximum(operands[0], operands[2])
+        for params in PARAMS.get(name, [{}]):
+            f = lambda *xs, params=params: (primitive(*xs, **params), xs[0] != xs[-1] if name == 'eq' else xs[0] == xs[-1])
+            got, names = fused(f, *operands)
+            want, _ = fused(f, *operands, llvm=False, least=1 << 40)
+            assert 'fused' in names and got[0].dtype == want[0].dtype
+            tried += 1
+            np.testing.assert_allclose(got[0].astype(float), want[0].astype(float), rtol=3e-6 if dtype == np.float32 else 1e-14,
+                                       atol=1e-6 if dtype == np.float32 else 1e-14, err_msg=str(np.dtype(dtype)))
+    assert tried
+
+
+@pytest.mark.skipif(not engine.available(), reason='llvmlite is not installed')
+@pytest.mark.parametrize('old', DTYPES)
+def test_casts_and_selects_agree_with_numpy(old) -> None:
+    x = np.resize(operand('', old, 0), 40)
+    if np.dtype(old).kind == 'f':
+        x[:6] = np.nan, np.inf, -np.inf, 3e10, -3e10, -0.5
+    f = lambda x: [y for new in DTYPES for y in (x.astype(new), jnp.where(x != 0, x.astype(new), new(1)))]
+    got, names = fused(f, x)
+    want, _ = fused(f, x, llvm=False, least=1 << 40)
+    assert 'fused' in names
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_array_equal(g, w, err_msg=f'{np.dtype(old)} to {g.dtype}')
+
+
+# ---- arrays as they come
+
+@pytest.mark.parametrize('llvm', BACKENDS)
+def test_operands_that_are_no_contiguous_arrays(llvm) -> None:
+    with config.override(llvm=llvm, fuse_from=2):
+        f = jax.jit(lambda x, s: x * s + jnp.exp(x))
+        x = jnp.asarray(np.arange(12, dtype=np.float32).reshape(3, 4))
+        for y in (x.T, x[:, ::2], jnp.broadcast_to(x[0], (5, 4))):
+            np.testing.assert_allclose(f(y, np.float32(2)), np.asarray(y) * 2 + np.exp(np.asarray(y)), rtol=1e-6)
+
+
+@pytest.mark.parametrize('llvm', BACKENDS)
+def test_results_are_not_overwritten_by_the_next_call(llvm) -> None:
+    with config.override(llvm=llvm, fuse_from=2):
+        f = jax.jit(lambda x: lax.scan(lambda c, v: (c * 0.5 + v, c - v), x[0], x))
+        results = [f(jnp.asarray(X) * k) for k in range(3)]
+        for k, (carry, rows) in enumerate(results):
+            c = X[0] * k
+            for v, row in zip(X * k, np.asarray(rows), strict=True):
+                np.testing.assert_allclose(row, c - v, rtol=1e-5, atol=1e-5)
+                c = c * np.float32(0.5) + v
+            np.testing.assert_allclose(carry, c, rtol=1e-5, atol=1e-5)
+
+
+def test_threads_run_one_program_at_once() -> None:
+    with config.override(fuse_from=2):
+        f = jax.jit(lambda x: jnp.sum(jnp.sin(x) * x + 1, 1))
+        f(jnp.asarray(X))
+        wrong = []
+
+        def work(k):
+            x = jnp.asarray(X * k)
+            for _ in range(50):
+                if not np.allclose(f(x), (np.sin(X * k) * (X * k) + 1).sum(1), atol=1e-3):
+                    wrong.append(k)
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong
