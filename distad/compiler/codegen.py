@@ -146,7 +146,7 @@ class Writer:
         return self.literal(a) if a.__class__ is Literal else names[a]
 
     def place(self, eqn: Equation, path: str) -> Place:
-        return Place(mesh=self.mesh, path=path + eqn.path, source=eqn.source)
+        return Place(mesh=self.mesh, path=path + eqn.path, source=eqn.source, types=tuple(a.type for a in eqn.ins))
 
     def kernel(self, eqn: Equation, path: str) -> Callable:
         types = tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs)

@@ -76,7 +76,7 @@ class EagerTrace(Trace):
             mesh = self.concrete(next(t for t in outs if not t.mesh.empty))
         if mesh is not None and mpi.rank() not in mesh.ranks:
             return outs, mesh, None
-        kernel = primitive.kernel(Place(mesh=mesh), types, outs, params)
+        kernel = primitive.kernel(Place(mesh=mesh, types=types), types, outs, params)
         if config.check_values:
             kernel = values.watched(kernel, primitive.name, None, primitive.multiple)
         # Infinities and NaN are values here. This is the one door through which kernels run, compiled programs too.

@@ -55,11 +55,12 @@ class Out:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a kernel will run: the mesh, and for the record the path and source line of its equation."""
+    """Where a kernel will run: the mesh, and for the record the path, source line and operands of its equation."""
 
     mesh: Mesh | None
     path: str = ''
     source: object = None
+    types: tuple[ArrayType, ...] = ()
 
     def out(self, t: ArrayType) -> Out:
         if self.mesh is None or t.mesh.empty:

@@ -9,7 +9,8 @@ its share of the elements (`runtime.exact`): of kind 'exact' the sum is rounded 
 DISTAD_REPRODUCIBLE=1 every other sum of floats is added by a tree over the ranks.
 
 Among one rank, and for arrays that hold nothing, there is nothing to send: no call and no record. A result may then be
-the operand itself. `where` is anything with the path of the equation and the user's source line (`recorder.Where`).
+the operand itself. `where` is anything with the path of the equation, the user's source line and the types of the operands
+(`recorder.Where`).
 """
 
 from __future__ import annotations
@@ -234,7 +235,8 @@ def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
     if config.check_comm:
         # What a rank sends to one other may differ in size.
         size = '' if op == 'collective-permute' else f' {nbytes} B'
-        _same_call(group, f'{op} over {",".join(group.axes)},{size} {dtypes.name(dtype)}, at {record.source}')
+        of = ''.join(f' of {t}' for t in where.types)
+        _same_call(group, f'{op}{of} over {",".join(group.axes)},{size} {dtypes.name(dtype)}, at {record.source}')
     for start in starts:
         _begin_and_wait(record, group, where, start)
     recorder.end(record)

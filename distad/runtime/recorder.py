@@ -36,6 +36,7 @@ class Where(NamedTuple):
 
     path: str = ''
     source: Any = None
+    types: tuple = ()
 
 
 NOWHERE = Where()

@@ -54,6 +54,11 @@ def test_other_dtypes_and_sizes_and_orders(mesh):
     refused(swapped, 'rank 0: all-reduce over X, 3 B', 'rank 1: all-reduce over X, 2 B')
 
 
+def test_other_shapes_of_as_many_elements(mesh):
+    summand = jax.reshard(jnp.ones((2, 3) if mpi.rank() else (3, 2)), P(unreduced={'X'}))
+    refused(lambda: jax.reshard(summand, P()), 'rank 0: all-reduce of float32[3,2]{U:X} over X', 'rank 1: all-reduce of float32[2,3]{U:X}')
+
+
 def test_alike_calls_from_different_lines(mesh):
     def branch():
         if mpi.rank():
