@@ -159,3 +159,49 @@ def test_forgetting_values_in_a_map_repeats_no_sum_that_nothing_needs() -> None:
     np.testing.assert_allclose(full(g), full(h), rtol=1e-6)
     np.testing.assert_allclose(full(g), (np.arange(4.) * np.cos(2 * np.arange(4.))).sum(), rtol=1e-6)
     assert plain == 1 and forgetful == 1  # that of the gradient; nobody asks for the loss
+
+
+@pytest.mark.ranks(2)
+def test_per_example_gradients_of_a_shared_parameter_are_summed_or_not_by_its_type() -> None:
+    mesh(2)
+    p, s = put(np.array([1., 2.])), put(np.array([[0., 1], [1, 1], [1, 0], [0, 0]]), 'X', None)
+
+    def per_example(cast):
+        f = lambda p, s: jax.vmap(lambda r: jax.grad(lambda q: q @ r)(cast(p)))(s)
+        return full(jax.shard_map(f, in_specs=(P(), P('X', None)), out_specs=P('X', None))(p, s))
+
+    np.testing.assert_allclose(per_example(lambda p: lax.pcast(p, 'X', to='varying')), full(s))
+    np.testing.assert_allclose(per_example(lambda p: p), np.ones((4, 2)))
+
+
+@pytest.mark.ranks(2)
+def test_jacobians_and_linearize_inside_and_outside_of_a_map() -> None:
+    mesh(2)
+    x, w = put(np.arange(4.), 'X'), put(np.float32(2.))
+    square = jax.shard_map(lambda x: x ** 2, in_specs=P('X'), out_specs=P('X'))
+    for jacobian in (jax.jacrev, jax.jacfwd):
+        np.testing.assert_allclose(full(jacobian(square)(x)), np.diag([0., 2., 4., 6.]))
+
+    def run(f):
+        return full(jax.shard_map(f, in_specs=(P(), P('X')), out_specs=P('X'))(w, x)).tolist()
+
+    assert run(lambda w, x: jax.jacfwd(lambda w: w * x)(w)) == [0., 1., 2., 3.]
+    assert run(lambda w, x: jax.jacrev(lambda w: w * x)(w)) == [2., 4., 2., 4.]
+
+    def hvp(p, t):
+        _, linear = jax.linearize(lambda p: jnp.mean(p ** 2), lax.pcast(p, 'X', to='varying'))
+        return jax.linear_transpose(linear, t)(linear(t))[0]
+
+    assert run(lambda w, x: hvp(jnp.ones(1), x[:1] + 1)) == [4., 12.]
+
+
+@pytest.mark.ranks(2)
+def test_a_map_that_holds_a_collective_sums_a_whole_batch_in_one_message() -> None:
+    mesh(2)
+    z = put(np.stack([np.arange(4.), np.arange(4.) + 1]), None, 'X')
+    total = jax.shard_map(lambda v: lax.psum(v, 'X'), in_specs=P('X'), out_specs=P(None))
+    with recorder.count() as sent:
+        assert full(jax.vmap(total)(z)).tolist() == [[2., 4.], [4., 6.]]
+    assert sent.by_op == {'all-reduce': 1}
+    one = lambda v: jax.grad(lambda v: (total(v) ** 2).sum())(v)
+    np.testing.assert_allclose(full(jax.vmap(one)(z)), [[4., 8., 4., 8.], [8., 12., 8., 12.]])

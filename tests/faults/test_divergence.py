@@ -56,7 +56,8 @@ def test_other_dtypes_and_sizes_and_orders(mesh):
 
 def test_other_shapes_of_as_many_elements(mesh):
     summand = jax.reshard(jnp.ones((2, 3) if mpi.rank() else (3, 2)), P(unreduced={'X'}))
-    refused(lambda: jax.reshard(summand, P()), 'rank 0: all-reduce of float32[3,2]{U:X} over X', 'rank 1: all-reduce of float32[2,3]{U:X}')
+    refused(lambda: jax.reshard(summand, P()), 'rank 0: all-reduce of float32[3,2]{U:X} over X',
+            'rank 1: all-reduce of float32[2,3]{U:X} over X')
 
 
 def test_alike_calls_from_different_lines(mesh):
@@ -75,7 +76,7 @@ def test_a_collective_beside_an_agreement(mesh):
         else:
             jax.reshard(x, P())
     x = jax.device_put(np.arange(4.), P('X'))
-    refused(f, 'rank 0: all-gather over X', 'rank 1: an agreement over X, at ')
+    refused(f, 'rank 0: all-gather of float32[4@X] over X', 'rank 1: an agreement over X, at ')
 
 
 def test_blocks_of_different_sizes_are_sent_on(mesh):
