@@ -7,6 +7,7 @@ from typing import Any
 
 from distad import tree
 from distad.compiler.codegen import Program, compile_jaxpr
+from distad.compiler.memory import MemoryAnalysis, analysis
 from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
@@ -75,6 +76,10 @@ class Compiled:
 
     def as_python(self) -> str:
         return self.program.source
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """Bytes that a call takes on one rank, as its types tell."""
+        return analysis(self.program.jaxpr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

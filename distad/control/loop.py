@@ -68,7 +68,7 @@ def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> l
     carry = [writer.fresh('v') for _ in initial]
     for name, first in zip(carry, initial, strict=True):
         writer.line(f"{name} = {first}")
-    writer.release_early(initial)
+    writer.release_early({*initial} - {*consts, *xs})
     ys = [writer.fresh('v') for _ in made]
     for name, (_, out) in zip(ys, made, strict=True):
         writer.line(f"{name} = empty({writer.bind('s', out.shape)}, {writer.bind('t', out.dtype)})")

@@ -48,7 +48,7 @@ def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> l
     carry = [writer.fresh('v') for _ in initial]
     for name, first in zip(carry, initial, strict=True):
         writer.line(f"{name} = {first}")
-    writer.release_early(initial)
+    writer.release_early({*initial} - {*cond_consts, *body_consts})
     with writer.block("while True:"):
         since = writer.count
         go, = writer.body(eqn.params['cond_jaxpr'], [*cond_consts, *carry], f"{place.path}while/cond/", keep=[*cond_consts, *carry])

@@ -1,0 +1,138 @@
+"""How much memory a program takes, from its types: the life of every block, without running anything.
+
+A block lives from the equation that makes it to the last that reads it or a view of it, as in the source that `codegen` writes. A loop
+needs what one round needs, and its stacked results. What a kernel takes for itself while it runs is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from distad.compiler.text import messages
+from distad.core.jaxpr import Atom, Equation, Jaxpr, Var
+
+VIEWS = frozenset({'transpose', 'squeeze', 'reshape', 'slice', 'split', 'rev', 'broadcast_in_dim', 'relabel', 'stop_gradient',
+                   'dynamic_slice', 'optimization_barrier', 'pcast', 'real', 'imag'})
+WRITES_INTO = frozenset({'fused', 'dot_general'})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAnalysis:
+    """Bytes on one rank: of arguments, of results, and of everything else that is there at the fullest moment."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+
+    @property
+    def peak_memory_in_bytes(self) -> int:
+        """Arguments and all that the program holds at its fullest moment."""
+        return self.argument_size_in_bytes + self.output_size_in_bytes + self.temp_size_in_bytes
+
+
+def analysis(jaxpr: Jaxpr) -> MemoryAnalysis:
+    """The memory of a program after its passes."""
+    heap = _Heap()
+    owners: dict[Var, frozenset[int]] = {v: heap.outside() for v in jaxpr.ins}
+    _run(jaxpr, owners, heap, frozenset())
+    arguments, results = (sum(map(_size, atoms)) for atoms in (jaxpr.ins, jaxpr.outs))
+    return MemoryAnalysis(argument_size_in_bytes=arguments, output_size_in_bytes=results,
+                          temp_size_in_bytes=max(0, heap.peak - results))
+
+
+class _Heap:
+    """Blocks that are there, by number, and the most that there was."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[int, int] = {}
+        self.used: dict[int, int] = {}                # by how many values
+        self.now = self.peak = self.count = 0
+
+    def outside(self) -> frozenset[int]:
+        """A block that is somebody else's."""
+        return frozenset()
+
+    def new(self, size: int) -> frozenset[int]:
+        self.count += 1
+        self.sizes[self.count] = size
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        return frozenset({self.count})
+
+    def hold(self, blocks: frozenset[int]) -> None:
+        for b in blocks:
+            self.used[b] = self.used.get(b, 0) + 1
+
+    def drop(self, blocks: frozenset[int]) -> None:
+        for b in blocks:
+            self.used[b] -= 1
+            if not self.used[b]:
+                self.now -= self.sizes.pop(b, 0)
+
+
+def _size(a: Atom) -> int:
+    return math.prod(a.type.local_shape) * a.type.dtype.itemsize
+
+
+def _run(jaxpr: Jaxpr, owners: dict[Var, frozenset[int]], heap: _Heap, given: frozenset[Var]) -> list[frozenset[int]]:
+    """One run; the blocks of the results. `given`: values whose place is there already."""
+    last: dict[Var, int] = {}
+    for i, eqn in enumerate(jaxpr.equations):
+        last.update((a, i) for a in (*eqn.ins, *eqn.outs) if a.__class__ is Var)
+    kept = {a for a in jaxpr.outs if a.__class__ is Var}
+    for blocks in owners.values():
+        heap.hold(blocks)
+    for i, eqn in enumerate(jaxpr.equations):
+        ins = [owners.get(a, frozenset()) for a in eqn.ins]
+        for v, blocks in zip(eqn.outs, _made(eqn, ins, heap, given, {a for a in eqn.ins if last.get(a) == i and a not in kept}),
+                             strict=True):
+            owners[v] = blocks
+            heap.hold(blocks)
+        for a in {a for a in (*eqn.ins, *eqn.outs) if a.__class__ is Var and last[a] == i and a not in kept}:
+            heap.drop(owners[a])
+    return [owners.get(a, frozenset()) for a in jaxpr.outs]
+
+
+def _made(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, given: frozenset[Var], dying: set) -> list[frozenset[int]]:
+    name, params = eqn.primitive.name, eqn.params
+    if name == 'scan':
+        return _scanned(eqn, ins, heap)
+    if name == 'while':
+        return _inside(params['body_jaxpr'], ins[params['cond_consts']:], heap)
+    if name == 'cond':
+        return [_inside(branch, ins[1:], heap) for branch in params['branches']][-1]
+    if name == 'checkpoint':
+        return _inside(params['jaxpr'], ins, heap)
+    if name in VIEWS or name == 'reshard' and not messages(eqn):
+        return [frozenset().union(*ins)] * len(eqn.outs)
+    free = [eqn.ins[i] for i in params.get('in_place', ()) if eqn.ins[i] in dying and ins[i]]
+    found = []
+    for v in eqn.outs:
+        old = next((a for a in free if a.type.local_shape == v.type.local_shape and a.type.dtype == v.type.dtype), None)
+        if v in given and name in WRITES_INTO:
+            found.append(frozenset())
+        elif old is not None:
+            free.remove(old)
+            found.append(ins[eqn.ins.index(old)])
+        else:
+            found.append(heap.new(_size(v)))
+    return found
+
+
+def _inside(jaxpr: Jaxpr, ins: list[frozenset[int]], heap: _Heap, given: frozenset[Var] = frozenset()) -> list[frozenset[int]]:
+    return _run(jaxpr, dict(zip(jaxpr.ins, ins, strict=True)), heap, given)
+
+
+def _scanned(eqn: Equation, ins: list[frozenset[int]], heap: _Heap) -> list[frozenset[int]]:
+    """Stacked results, then two rounds: in the second the carry is what the first one made."""
+    body, consts, carries = eqn.params['jaxpr'], eqn.params['num_consts'], eqn.params['num_carry']
+    stacks = [heap.new(_size(v)) for v in eqn.outs[carries:]]
+    given = frozenset(a for a in body.outs[carries:] if a.__class__ is Var)
+    carry = ins[consts:consts + carries]
+    for _ in range(min(2, eqn.params['length'])):
+        made = _inside(body, [*ins[:consts], *carry, *ins[consts + carries:]], heap, given)
+        for blocks in made[carries:]:
+            heap.drop(blocks)
+        carry = made[:carries]
+    return [*carry, *stacks]
