@@ -160,7 +160,13 @@ def _batch_custom_vjp(axis: AxisData, fun: Callable, fwd: Callable, bwd: Callabl
         places.residuals = where[n:]
         return outs, found[n:]
 
-    def bwd_of_batch(residuals, cts):
+    outs = call_custom_vjp(fun_of_batch, fwd_of_batch, _bwd_of_batch(axis, bwd, places, values, dims, tag), values)
+    return outs, places.outs
+
+
+def _bwd_of_batch(axis: AxisData, bwd: Callable, places: _Places, values: Sequence, dims: Sequence, tag: object) -> Callable:
+    """The backward rule on batches, whose residuals and cotangents have theirs at `places`; `values` are what it is linear in."""
+    def rule(residuals, cts):
         live: list[bool] = []
         given_cts = [ct.__class__ is not Zero for ct in cts]
 
@@ -170,13 +176,12 @@ def _batch_custom_vjp(axis: AxisData, fun: Callable, fwd: Callable, bwd: Callabl
                                                for on, ct, d in zip(given_cts, cts, places.outs, strict=True)])
             live[:] = [ct.__class__ is not Zero for ct in made]
             return list(chosen(made, live))
+
         found, where = batch_flat(f, axis, [*residuals, *chosen(cts, given_cts)],
                                   [*places.residuals, *chosen(places.outs, given_cts)], tag)
         given = iter(zip(found, where, strict=True))
         return [_home(axis, *next(given), d) if on else Zero(typeof(x).dual()) for on, x, d in zip(live, values, dims, strict=True)]
-
-    outs = call_custom_vjp(fun_of_batch, fwd_of_batch, bwd_of_batch, values)
-    return outs, places.outs
+    return rule
 
 
 def _each_its_own(axis: AxisData, outs: Sequence, places: Sequence[int | None]) -> tuple[list, list[int | None]]:
@@ -228,12 +233,19 @@ def _lin_transpose(cts, *operands, bwd: Callable, num_res: int, out_types):
                                    for ct, x in zip(found, operands[num_res:], strict=True))]
 
 
+def _lin_batch(axis: AxisData, values, dims, *, bwd: Callable, num_res: int, out_types):
+    places = _Places()
+    places.residuals, places.outs = list(dims[:num_res]), [0] * len(out_types)
+    rule = _bwd_of_batch(axis, bwd, places, values[num_res:], dims[num_res:], None)
+    return custom_lin(*values, bwd=rule, num_res=num_res, out_types=tuple(axis.batched(t, 0) for t in out_types)), places.outs
+
+
 custom_lin = Primitive(
     'custom_lin',
     type=lambda *types, bwd, num_res, out_types: out_types,
     kernel=lambda *a: _no_forward(),
     jvp=NoRule('it stands for the tangent of a custom_vjp function, which has no forward mode'),
-    transpose=_lin_transpose, batch=NoRule('it is transposed before anything else is done to it'), multiple=True, fleeting=True)
+    transpose=_lin_transpose, batch=_lin_batch, multiple=True, fleeting=True)
 
 
 def _no_forward():

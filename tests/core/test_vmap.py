@@ -121,6 +121,17 @@ def test_custom_rules_may_close_over_a_mapped_value() -> None:
 
 
 @ONE
+def test_the_derivative_of_a_custom_rule_is_batched_before_it_is_transposed() -> None:
+    @jax.custom_vjp
+    def f(x, y):
+        return x * y
+    f.defvjp(lambda x, y: (x * y, (x, y)), lambda saved, ct: (10. * ct * saved[1], 100. * ct * saved[0]))
+    _, linear = jax.linearize(lambda x: f(x, 3.), jnp.float32(2.))
+    back = jax.linear_transpose(jax.vmap(jax.jit(linear)), jnp.ones(4))
+    assert back(jnp.arange(4.))[0].tolist() == [0., 30., 60., 90.]
+
+
+@ONE
 def test_a_tracer_that_is_kept_says_so() -> None:
     kept = []
     jax.vmap(lambda x: kept.append(x) or x)(jnp.ones(3))

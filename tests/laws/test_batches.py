@@ -39,7 +39,7 @@ def some(name: str, most: int, places: int) -> list[Call]:
 @pytest.mark.ranks(1)
 def test_only_what_has_no_operands_has_no_rule() -> None:
     without = {p.name: p.batch.why for p in PRIMITIVES.values() if isinstance(p.batch, NoRule)}
-    assert set(without) == {'zeros', 'iota', 'axis_index', 'custom_lin'}, without
+    assert set(without) == {'zeros', 'iota', 'axis_index'}, without
 
 
 @pytest.mark.parametrize('name', PLACED)
