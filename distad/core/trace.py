@@ -50,5 +50,6 @@ def use_trace(trace: Trace) -> Iterator[None]:
 
 
 def start(trace: Trace) -> None:
-    """Set the trace at the bottom: the eager one, once, at import."""
-    _current.set(trace)
+    """Set the trace at the bottom, of every thread: the eager one, once, at import."""
+    global _current
+    _current = ContextVar('distad_trace', default=trace)
