@@ -313,7 +313,11 @@ def pbroadcast(x: Any, axis_name: Axes, source: int) -> Any:
     for v in map(_here, values) if names.axes else ():
         if casts.manual_state('pbroadcast', v.type, names.axes) != 'V':
             raise ValueError(f"pbroadcast takes a varying value, got {v.type}")
-    own = psum([kindly(select_n, mine, v.dtype.type(0), v) for v in values], axis_name)
+    # A sum would make numbers of truth values: they go as bytes.
+    sent = [convert_element_type(v, new_dtype=np.dtype(np.uint8), weak_type=False) if v.dtype == bool else v for v in values]
+    own = psum([kindly(select_n, mine, v.dtype.type(0), v) for v in sent], axis_name)
+    own = [y if y.dtype == v.dtype else convert_element_type(y, new_dtype=v.dtype, weak_type=False)
+           for y, v in zip(own, values, strict=True)]
     return tree.unflatten(structure, [casts.pvary(y, axes=names.axes) if names.axes else y for y in own])
 
 
