@@ -1,7 +1,7 @@
 """Writes a per-rank program as Python source: a line an equation, kernels bound, dead blocks dropped as they die.
 
 Loops stand in the same function (`emit` of their primitives). What depends on no argument is computed while compiling. A kernel
-that can write into a given array (`kernel.into`) gets one: the slice of a loop's stacked result, the array of an operand that dies
+that writes into a given array (`kernel.into`) gets one: the slice of a loop's stacked result, the array of an operand that dies
 there, or a new one. Memory that is dropped is found again by the next allocation (see `runtime.memory`), so there is no arena but
 the allocator's; results that leave the program own theirs.
 """
@@ -24,6 +24,7 @@ from distad.types.array_type import ArrayType
 from distad.types.mesh import Mesh
 
 DEEPEST = 12                   # loops inside one another in one Python function
+LARGE = 1 << 16                # bytes from which it pays to ask whether an array is free
 CONSTANT_BYTES = 1 << 20       # larger values are rather computed anew than kept
 
 
@@ -65,7 +66,7 @@ class Writer:
     def __init__(self, mesh: Mesh | None):
         self.mesh = mesh
         self.lines: list[str] = []
-        self.bound: dict[str, object] = {'empty': np.empty, 'asarray': np.asarray}
+        self.bound: dict[str, object] = {'empty': np.empty, 'asarray': np.asarray, 'spare': memory.spare}
         self.depth = 0
         self.count = 0
         self.literals: dict = {}
@@ -184,6 +185,8 @@ class Writer:
             return
         kernel = self.kernel(eqn, path)
         write = getattr(kernel, 'into', None)
+        if write is None and any(v in (into or ()) for v in eqn.outs):
+            write = getattr(kernel, 'may_write', None)
         if write is not None:
             self.written(eqn, write, operands, names, dying, into)
             return
@@ -196,13 +199,20 @@ class Writer:
         self.owned.difference_update(operands)                       # what comes out may be a view of what went in
         self.line(f"{results} = {name}({', '.join(operands)})")
 
+    def allocate(self, name: str, v: Var, instead: str | None = None) -> None:
+        """An array for a result: a new one, or that of `instead` if it turns out to be nobody else's."""
+        how = 'empty(' if instead is None else f"spare({instead}, "
+        self.line(f"{name} = {how}{self.bind('s', v.type.local_shape)}, {self.bind('t', v.type.dtype)})")
+
     def written(self, eqn: Equation, write: Callable, operands: list[str], names: dict[Var, str], dying: set[str],
                 into: dict[Var, str]) -> None:
         """An equation whose kernel writes into arrays that it is given."""
-        reusable = [a for a in reused(eqn) if a.__class__ is Var and names[a] in self.owned & dying]
+        dead = [a for a in reused(eqn) if a.__class__ is Var and names[a] in dying and operands.count(names[a]) == 1]
+        reusable = [a for a in dead if names[a] in self.owned]
+        unsure = [a for a in dead if a not in reusable and a.type.size * a.type.dtype.itemsize >= LARGE]
         for v in eqn.outs:
             names[v] = self.fresh('v')
-            old = next((x for x in reusable if x.type.local_shape == v.type.local_shape and x.type.dtype == v.type.dtype), None)
+            old, perhaps = (next((x for x in found if alike(x, v)), None) for found in (reusable, unsure))
             if v in into:
                 self.line(f"{names[v]} = {into[v]}")
                 self.filled.add(v)
@@ -211,17 +221,24 @@ class Writer:
                 self.line(f"{names[v]} = {names[old]}")
                 self.owned.add(names[v])
             else:
-                shape, dtype = self.bind('s', v.type.local_shape), self.bind('t', v.type.dtype)
-                self.line(f"{names[v]} = empty({shape}, {dtype})")
-                self.owned.add(names[v])
+                self.allocate(names[v], v, None if perhaps is None else names[perhaps])
+                if perhaps is None:
+                    self.owned.add(names[v])
+                else:
+                    unsure.remove(perhaps)
         operands = [f"asarray({x})" if a.type.ndim == 0 and a.__class__ is Var else x for a, x in zip(eqn.ins, operands, strict=True)]
         name = self.bind(f"{_word(eqn)}_", write)
         self.line(f"{name}({', '.join([*operands, *(names[v] for v in eqn.outs)])})")
 
 
+def alike(x: Var, y: Var) -> bool:
+    """Whether blocks of two values have one shape and dtype."""
+    return x.type.local_shape == y.type.local_shape and x.type.dtype == y.type.dtype
+
+
 def reused(eqn: Equation) -> list[Atom]:
     """The operands whose arrays a result may take over: each element is read before its place is written."""
-    return [eqn.ins[i] for i in eqn.params.get('in_place', ())]
+    return list(eqn.ins) if eqn.primitive.pointwise else [eqn.ins[i] for i in eqn.params.get('in_place', ())]
 
 
 def _word(eqn: Equation) -> str:

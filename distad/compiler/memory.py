@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from distad.compiler.codegen import alike, reused
 from distad.compiler.text import messages
 from distad.core.jaxpr import Atom, Equation, Jaxpr, Var
 
@@ -97,7 +98,7 @@ def _run(jaxpr: Jaxpr, owners: dict[Var, frozenset[int]], heap: _Heap, given: fr
 def _made(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, given: frozenset[Var], dying: set) -> list[frozenset[int]]:
     name, params = eqn.primitive.name, eqn.params
     if name == 'scan':
-        return _scanned(eqn, ins, heap)
+        return _scanned(eqn, ins, heap, {i for i, a in enumerate(eqn.ins) if a in dying and eqn.ins.count(a) == 1 and ins[i]})
     if name == 'while':
         return _inside(params['body_jaxpr'], ins[params['cond_consts']:], heap)
     if name == 'cond':
@@ -124,10 +125,11 @@ def _inside(jaxpr: Jaxpr, ins: list[frozenset[int]], heap: _Heap, given: frozens
     return _run(jaxpr, dict(zip(jaxpr.ins, ins, strict=True)), heap, given)
 
 
-def _scanned(eqn: Equation, ins: list[frozenset[int]], heap: _Heap) -> list[frozenset[int]]:
+def _scanned(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, dying: set[int]) -> list[frozenset[int]]:
     """Stacked results, then two rounds: in the second the carry is what the first one made."""
     body, consts, carries = eqn.params['jaxpr'], eqn.params['num_consts'], eqn.params['num_carry']
-    stacks = [heap.new(_size(v)) for v in eqn.outs[carries:]]
+    instead = taken_over(eqn, dying)
+    stacks = [ins[instead[v]] if v in instead else heap.new(_size(v)) for v in eqn.outs[carries:]]
     given = frozenset(a for a in body.outs[carries:] if a.__class__ is Var)
     carry = ins[consts:consts + carries]
     for _ in range(min(2, eqn.params['length'])):
@@ -136,3 +138,22 @@ def _scanned(eqn: Equation, ins: list[frozenset[int]], heap: _Heap) -> list[froz
             heap.drop(blocks)
         carry = made[:carries]
     return [*carry, *stacks]
+
+
+def taken_over(eqn: Equation, dying: set[int]) -> dict[Var, int]:
+    """Stacked results of a scan that may be written over an operand, one of those that die with it: each slice is made from the
+    operand's slice, by the one equation that reads it.
+    """
+    body, carries = eqn.params['jaxpr'], eqn.params['num_carry']
+    before = eqn.params['num_consts'] + carries
+    maker = {v: e for e in body.equations for v in e.outs}
+    reads = [a for e in body.equations for a in e.ins] + list(body.outs)
+    found: dict[Var, int] = {}
+    for a, v in zip(body.outs[carries:], eqn.outs[carries:], strict=True):
+        mine = reused(maker[a]) if a in maker else []
+        for i in range(before, len(eqn.ins)):
+            x = body.ins[i]
+            if x in mine and i in dying and i not in found.values() and reads.count(x) == 1 and alike(eqn.ins[i], v):
+                found[v] = i
+                break
+    return found

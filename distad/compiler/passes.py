@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from distad.compiler.accumulate import accumulated
 from distad.compiler.blocked import BLOCK
 from distad.compiler.buckets import bucketed
 from distad.compiler.cse import cse
@@ -42,7 +43,7 @@ def _arranged(jaxpr: Jaxpr, hoist: bool) -> Jaxpr:
     return _through([
         ('inline', inlined), ('dce', dce), ('simplify', simplified), ('cse', cse), ('slices', sliced_first), ('simplify', simplified),
         ('inside', lambda j: _inside(j, known, lambda body, eqn: (hoist,), _arranged)), ('invariant', invariant),
-        *([('hoist', hoisted)] if hoist else []), ('cse', cse)], jaxpr)
+        *([('hoist', hoisted)] if hoist else []), ('accumulate', accumulated), ('cse', cse)], jaxpr)
 
 
 def _joined(jaxpr: Jaxpr, times: int) -> Jaxpr:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from distad.compiler.codegen import Writer, compile_alone
 from distad.compiler.dce import dce
+from distad.compiler.memory import taken_over
 from distad.core.jaxpr import Equation, Jaxpr, chosen, evaluate, others
 from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
@@ -70,8 +71,9 @@ def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> l
         writer.line(f"{name} = {first}")
     writer.release_early({*initial} - {*consts, *xs})
     ys = [writer.fresh('v') for _ in made]
-    for name, (_, out) in zip(ys, made, strict=True):
-        writer.line(f"{name} = empty({writer.bind('s', out.shape)}, {writer.bind('t', out.dtype)})")
+    instead = taken_over(eqn, {i for i, name in enumerate(operands) if name in writer.dying and operands.count(name) == 1})
+    for name, (v, _) in zip(ys, made, strict=True):
+        writer.allocate(name, v, operands[instead[v]] if v in instead else None)
     i = writer.fresh('i')
     order = f"range({length - 1}, -1, -1)" if params['reverse'] else f"range({length})"
     with writer.block(f"for {i} in {order}:"):

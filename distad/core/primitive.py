@@ -136,7 +136,13 @@ class Primitive:
         """The local function for operands and results of these types: `impl` with everything but the blocks bound."""
         made = tuple(map(place.out, outs))
         impl, out = self.impl, made if self.multiple else made[0]
-        return lambda *blocks: impl(*blocks, out=out, **params)
+
+        def run(*blocks):
+            return impl(*blocks, out=out, **params)
+        ufunc = getattr(impl, 'ufunc', None)
+        if ufunc is not None and all(t.dtype == out.dtype for t in ins):
+            run.may_write = lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
+        return run
 
 
 def by_labels(labels: Callable, shape: Callable) -> Callable:

@@ -16,6 +16,7 @@ import numpy as np
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
+FEW_ROWS = 128
 SMALL = 64                     # below this a batch of transposed right operands is worth a copy
 
 
@@ -52,7 +53,7 @@ def _gemm(x, y, dimension_numbers: DimensionNumbers, fx: list[int], fy: list[int
     right = _laid(y, [*by, *cy, *fy], (*batch, k, math.prod(n)))
     shape, flat = (*batch, *m, *n), (*batch, math.prod(m), math.prod(n))
     small = bool(batch) and max(k, math.prod(n)) <= SMALL
-    if not batch and left is right is _as_it_is:
+    if not batch and left is right is _as_it_is and math.prod(m) > FEW_ROWS:
         return _writing(lambda a, b: np.matmul(a, b), np.matmul)
 
     def operands(a, b):
@@ -61,8 +62,14 @@ def _gemm(x, y, dimension_numbers: DimensionNumbers, fx: list[int], fy: list[int
             b = np.ascontiguousarray(b)
         return a, b
 
+    few = not batch and math.prod(m) <= FEW_ROWS <= min(k, math.prod(n)) // 2
+
     def into(a, b, out):
-        return np.matmul(*operands(a, b), out.reshape(flat))
+        a, b = operands(a, b)
+        if few and b.strides[0] == b.itemsize and a.strides[1] == a.itemsize:
+            out.reshape(flat)[...] = np.matmul(b.T, a.T).T                    # OpenBLAS is slow at few rows times a transposed matrix
+            return
+        np.matmul(a, b, out.reshape(flat))
 
     return _writing(lambda a, b: np.matmul(*operands(a, b)).reshape(shape), into)
 

@@ -94,6 +94,8 @@ def ufunc(f: Callable) -> Callable:
     def impl(*blocks, out, **params):
         y = f(*blocks)
         return y if y.dtype == out.dtype else y.astype(out.dtype)
+    if isinstance(f, np.ufunc) and f.nout == 1:
+        impl.ufunc = f
     return impl
 
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
+
+import numpy as np
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 KEEP, GROW = 1 << 30, 64 << 20
@@ -25,3 +28,17 @@ def keep() -> bool:
     except (AttributeError, OSError):               # another C library
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, KEEP) and mallopt(_M_TRIM_THRESHOLD, KEEP) and mallopt(_M_TOP_PAD, GROW))
+
+
+# References to an array that is one variable of the caller's: that variable, our argument, and that of getrefcount. From Python
+# 3.14 on variables may borrow, and the count says nothing.
+_ALONE = 3 if sys.version_info < (3, 14) else -1
+
+
+def spare(x: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array to write a result into: `x` itself if nobody but the calling program can see it, else a new one."""
+    if sys.getrefcount(x) == _ALONE and x.__class__ is np.ndarray and x.base is None and x.shape == shape and x.dtype == dtype:
+        flags = x.flags
+        if flags.writeable and flags.c_contiguous:
+            return x
+    return np.empty(shape, dtype)
