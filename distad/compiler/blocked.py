@@ -33,6 +33,7 @@ def blocked(jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None, place: Rank)
     before = [_step(eqn, along, None, place) for eqn in once]
     sizes = {step, space[0] % step if space and space[0] % step else step}
     inside = {n: [_step(eqn, along, n, place) for eqn in each] for n in sizes}
+    slots, shapes = _slots(each, along, jaxpr, step)
     whole = [(v, local(v), v.type.dtype) for v in jaxpr.outs if v in along]
 
     def run(*blocks) -> list[np.ndarray]:
@@ -41,14 +42,21 @@ def blocked(jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None, place: Rank)
             fixed[eqn.outs[0]] = f(fixed)
         results = {v: np.empty(shape, dtype) for v, shape, dtype in whole}
         if each:
+            buffers = [np.empty(shape, dtype) for shape, dtype in shapes]
             sums: dict[Var, np.ndarray] = {}
             for a in range(0, space[0], step):
                 b = min(a + step, space[0])
                 here = {v: x[_cut(along[v], a, b)] if v in along else x for v, x in fixed.items()}
+                into = {v: y[_cut(along[v], a, b)] for v, y in results.items()}
                 for eqn, f in inside[b - a]:
-                    here[eqn.outs[0]] = f(here)
-                for v, y in results.items():
-                    y[_cut(along[v], a, b)] = here[v]
+                    v = eqn.outs[0]
+                    if v in slots:
+                        here[v] = f(here, into[v] if v in into else buffers[slots[v]][_cut(along[v], 0, b - a)])
+                    else:
+                        here[v] = f(here)
+                for v, y in into.items():
+                    if v not in slots:
+                        y[...] = here[v]
                 for v, combine in late.items():
                     sums[v] = combine(sums[v], here[v]) if v in sums else here[v]
             fixed |= sums
@@ -67,9 +75,43 @@ def _step(eqn: Equation, along: dict[Var, int], n: int | None, place: Rank) -> t
     shape = tuple(n if n is not None and along.get(v) == d else size for d, size in enumerate(local(v)))
     impl, params = eqn.primitive.impl, eqn.params
     out = Out(type=v.type, shape=shape, dtype=v.type.dtype, starts=(0,) * len(shape))
-    literals = {i: literal_block(a.value, a.type) for i, a in enumerate(eqn.ins) if a.__class__ is Literal}
+    literals = {i: np.asarray(literal_block(a.value, a.type)) for i, a in enumerate(eqn.ins) if a.__class__ is Literal}
     ins = eqn.ins
-    return eqn, lambda known: impl(*(literals[i] if i in literals else known[a] for i, a in enumerate(ins)), out=out, **params)
+
+    def run(known, into=None):
+        operands = [literals[i] if i in literals else known[a] for i, a in enumerate(ins)]
+        return impl(*operands, out=out, **params) if into is None else impl.ufunc(*operands, out=into)
+    return eqn, run
+
+
+def _slots(equations: list[Equation], along: dict[Var, int], jaxpr: Jaxpr, step: int) -> tuple[dict[Var, int], list[tuple]]:
+    """Values that ufuncs write into an array: the number of the array, shared by those that are not there at one time; and the
+    arrays' shapes and dtypes. Results are written in place.
+    """
+    last = {a: i for i, eqn in enumerate(equations) for a in eqn.ins if a.__class__ is Var}
+    outs, slots, shapes = set(jaxpr.outs), {}, []
+    free: dict[tuple, list[int]] = {}
+    held: dict[Var, list[Var]] = {}                                  # what a view keeps from being written over
+    for i, eqn in enumerate(equations):
+        v = eqn.outs[0]
+        below = [b for a in eqn.ins if a.__class__ is Var for b in held.get(a, [])]
+        if v in along and hasattr(eqn.primitive.impl, 'ufunc') and all(a.type.dtype == v.type.dtype for a in eqn.ins):
+            kind = (tuple(step if d == along[v] else n for d, n in enumerate(local(v))), v.type.dtype)
+            held[v] = [v]
+            if v in outs:
+                slots[v] = -1
+            elif free.get(kind):
+                slots[v] = free[kind].pop()
+            else:
+                slots[v] = len(shapes)
+                shapes.append(kind)
+        else:
+            held[v] = below
+        for b in below:
+            last[b] = max(last[b], last.get(v, i))
+        for b in {b for a in eqn.ins if a.__class__ is Var for b in held.get(a, []) if last[b] == i and slots.get(b, -1) >= 0}:
+            free.setdefault(shapes[slots[b]], []).append(slots[b])
+    return slots, shapes
 
 
 def _along(jaxpr: Jaxpr, space: tuple[int, ...]) -> dict[Var, int] | None:
