@@ -70,6 +70,8 @@ class Writer:
         self.depth = 0
         self.count = 0
         self.literals: dict = {}
+        self.kernels: dict = {}
+        self.names: dict[int, str] = {}                 # of kernels, which `bound` keeps alive
         self.filled: set[Var] = set()
         self.dying: set[str] = set()                    # the operands that die with the equation that is being written
         self.owned: set[str] = set()                    # arrays made by this program that nothing else may be looking at
@@ -150,11 +152,22 @@ class Writer:
         return Place(mesh=self.mesh, path=path + eqn.path, source=eqn.source, types=tuple(a.type for a in eqn.ins))
 
     def kernel(self, eqn: Equation, path: str) -> Callable:
-        types = tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs)
-        kernel = eqn.primitive.kernel(self.place(eqn, path), *types, eqn.params)
+        """The local function of an equation; one for all that are alike, where it does not matter which of them runs."""
+        primitive, types = eqn.primitive, (tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs))
         if config.check_values:
-            kernel = values.watched(kernel, eqn.primitive.name, eqn.source, eqn.primitive.multiple)
-        return kernel
+            kernel = primitive.kernel(self.place(eqn, path), *types, eqn.params)
+            return values.watched(kernel, primitive.name, eqn.source, primitive.multiple)
+        if getattr(primitive.kernel, '__func__', None) is not Primitive._plain_kernel:
+            return primitive.kernel(self.place(eqn, path), *types, eqn.params)
+        key = (primitive, types, tuple(eqn.params.items()))
+        if key not in self.kernels:
+            self.kernels[key] = primitive.kernel(self.place(eqn, path), *types, eqn.params)
+        return self.kernels[key]
+
+    def named(self, eqn: Equation, kernel: Callable) -> str:
+        if id(kernel) not in self.names:
+            self.names[id(kernel)] = self.bind(f"{_word(eqn)}_", kernel)
+        return self.names[id(kernel)]
 
     def computed_now(self, eqn: Equation, known: dict[Var, object], names: dict[Var, str], path: str) -> bool:
         """Bind the results of an equation that depends on no argument."""
@@ -190,7 +203,7 @@ class Writer:
         if write is not None:
             self.written(eqn, write, operands, names, dying, into)
             return
-        name = self.bind(f"{_word(eqn)}_", kernel)
+        name = self.named(eqn, kernel)
         for v in eqn.outs:
             names[v] = self.fresh('v')
         results = ', '.join(names[v] for v in eqn.outs)

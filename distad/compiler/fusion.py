@@ -85,11 +85,13 @@ class _Grouping:
         self.moves: dict[Var, Equation] = {}
         self.open: dict[tuple, Group] = {}                     # by a value that is read and the space: for those that share it
         self.all: list[Group] = []
+        self.joining = False                                   # whether there are pads or concatenations
 
     def groups(self) -> list[Group]:
         for eqn in self.jaxpr.equations:
             if is_move(eqn):
                 self.moves[eqn.outs[0]] = eqn
+                self.joining |= eqn.primitive.name in JOINS
                 self.bases[eqn.outs[0]] = self.behind(eqn.ins)
             elif not self.joined(eqn):
                 stage = self.entered(self.behind(eqn.ins))
@@ -139,12 +141,13 @@ class _Grouping:
         if not reduces and not eqn.primitive.pointwise or not self.serves(eqn):
             return False
         space = local(eqn.ins[0] if reduces else eqn.outs[0])
-        if reduces and not _reducible(eqn, space):
+        small = math.prod(space) < self.least
+        if small and not self.all and not self.joining or reduces and not _reducible(eqn, space):
             return False
         reads = [r for a in eqn.ins if a.__class__ is Var for r in self.reads(a, identity(local(a)), ())]
         if self.as_row_value(eqn, reads):
             return True
-        if math.prod(space) < self.least and not any(r.joins and math.prod(local(r.var)) >= self.least for r in reads):
+        if small and not any(r.joins and math.prod(local(r.var)) >= self.least for r in reads):
             return False                                       # but a piece of a large pad is worth it: the rest is not made
         rows = _rows(eqn, space) if reduces else None
         joins = {j for r in reads for j in r.joins}

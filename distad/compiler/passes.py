@@ -40,10 +40,11 @@ def optimized(jaxpr: Jaxpr) -> Jaxpr:
 def _arranged(jaxpr: Jaxpr, hoist: bool) -> Jaxpr:
     """The equations that are needed, one by one."""
     known: dict = {}
-    return _through([
-        ('inline', inlined), ('dce', dce), ('simplify', simplified), ('cse', cse), ('slices', sliced_first), ('simplify', simplified),
-        ('inside', lambda j: _inside(j, known, lambda body, eqn: (hoist,), _arranged)), ('invariant', invariant),
-        *([('hoist', hoisted)] if hoist else []), ('accumulate', accumulated), ('cse', cse)], jaxpr)
+    first = _through([('inline', inlined), ('dce', dce), ('simplify', simplified), ('cse', cse), ('slices', sliced_first),
+                      ('simplify', simplified)], jaxpr)
+    moved = _through([('inside', lambda j: _inside(j, known, lambda body, eqn: (hoist,), _arranged)), ('invariant', invariant),
+                      *([('hoist', hoisted)] if hoist else []), ('accumulate', accumulated)], first)
+    return moved if moved is first else _through([('cse', cse)], moved)
 
 
 def _joined(jaxpr: Jaxpr, times: int) -> Jaxpr:
