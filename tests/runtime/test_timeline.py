@@ -61,7 +61,7 @@ def test_a_trace_of_all_ranks(mesh, tmp_path):
     group, late = mpi.group(mesh, ('X',)), mesh.size - 1
     with profiler.trace(folder):
         with profiler.TraceAnnotation('pause', of=late):
-            time.sleep(0.05 * (mpi.rank() == late))
+            time.sleep(0.4 * (mpi.rank() == late))
         collectives.all_reduce(group, np.ones(3, np.float32))
         with pytest.raises(RuntimeError, match='already'):
             timeline.start(folder, 0, 1, (0, 0))
@@ -73,7 +73,7 @@ def test_a_trace_of_all_ranks(mesh, tmp_path):
     pause, = (event for event in slices if event['name'] == 'pause')
     assert pause['args'] == {'of': late}
     clock, = (event for event in events if event['name'] == 'clock')
-    assert abs(clock['args']['ahead of rank 0']) < 0.05  # on one machine all clocks are the same
+    assert abs(clock['args']['ahead of rank 0']) < 0.2   # on one machine all clocks are the same, but a loaded one answers late
     sent = [event for event in slices if event['cat'] == 'collective']
     assert len(sent) == (mesh.size > 1)
     for event in sent:
