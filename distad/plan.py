@@ -72,7 +72,11 @@ class Plan:
         least = '' if self.exact else 'at least ' if all(c.times is not None for c in self.collectives) else 'about '
         n = self.total
         return '\n'.join([*lines, f"{n or 'no'} collective{'' if n == 1 else 's'}"
-                          + (f", {least}{self.bytes / 1e3:,.1f} kB from a rank" if n else '')])
+                          + (f", {least}{_size(self.bytes)} from a rank" if n else '')])
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes} B" if nbytes < 1000 else f"{nbytes / 1e3:,.1f} kB"
 
 
 def _once(times: int | None) -> int:
