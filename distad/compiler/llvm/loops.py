@@ -287,7 +287,7 @@ class Nest:
 
     def extent(self, i: int) -> tuple[int, int]:
         """From where to where a loop runs in this box."""
-        run = self.runs[i]
+        run = [d for d in self.runs[i] if self.space[d] > 1]
         if len(run) == 1:
             return self.here.low[run[0]], self.here.high[run[0]]
         return 0, math.prod(self.space[d] for d in run)
