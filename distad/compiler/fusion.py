@@ -151,6 +151,8 @@ class _Grouping:
             return False                                       # but a piece of a large pad is worth it: the rest is not made
         rows = _rows(eqn, space) if reduces else None
         joins = {j for r in reads for j in r.joins}
+        if joins and rows is not None:                         # loops that are cut do not walk along whole rows
+            return False
         home = self.home(reads, space, rows, joins)
         if home is None:
             stage = 1 + max((self.stage_of(r.var) for r in reads), default=0)
