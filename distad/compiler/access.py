@@ -127,14 +127,20 @@ def cuts(eqn: Equation, index: Index) -> list[tuple[int, int]]:
     return found
 
 
-def chosen(eqn: Equation, index: Index, at: dict[int, int]) -> tuple[int, Index]:
-    """Which operand a pad or concatenation reads on the stretch that begins at `at`, and at which index; 1 of pad is padding."""
+def chosen(eqn: Equation, index: Index, at: dict[int, int]) -> tuple[int, Index] | None:
+    """Which operand a pad or concatenation reads on the stretch that begins at `at`, and at which index; 1 of pad is padding.
+
+    None where it is outside: a branch that is not taken there.
+    """
     def where(d: int) -> int:
         p = index[d]
         return p.offset + (p.factor * at[p.loop] if p.loop is not None else 0)
     if eqn.primitive.name == 'concatenate':
         d, stretches = parts(eqn)
-        first, _, which = next(s for s in stretches if s[0] <= where(d) < s[1])
+        found = next((s for s in stretches if s[0] <= where(d) < s[1]), None)
+        if found is None:
+            return None
+        first, _, which = found
         return which, tuple(p.shifted(-first) if i == d else p for i, p in enumerate(index))
     inside = all(first <= where(d) < last for d, first, last in padded(eqn))
     lows = {d: first for d, first, _ in padded(eqn)}

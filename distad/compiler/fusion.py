@@ -341,6 +341,9 @@ def _in_place(body: Jaxpr, group: Group) -> tuple[int, ...]:
     if group.row_values:
         return ()
     moved = {a for eqn in body.equations if is_move(eqn) for a in eqn.ins}
+    for eqn in reversed(body.equations):                       # and what is computed anew at another place
+        if eqn.outs[0] in moved:
+            moved.update(eqn.ins)
     return tuple(i for i, v in enumerate(body.ins) if v not in moved and local(v) == group.space)
 
 

@@ -201,8 +201,9 @@ class Nest:
                 boxes = [dict(zip(range(len(self.space)), corner, strict=True)) for corner in itertools.product(
                     *(sorted(c)[:-1] for c in self.cut))]
                 for box in boxes:
-                    which, at = chosen(eqn, index, box)
-                    stack.append((eqn.ins[which], at))
+                    taken = chosen(eqn, index, box)
+                    if taken is not None:
+                        stack.append((eqn.ins[taken[0]], taken[1]))
             else:
                 stack += [(x, i) for x, i in self.operands(eqn, index)]
         self.runs: list[list[int]] = []
