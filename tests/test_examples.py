@@ -22,17 +22,17 @@ OPTIONS = {  # small ones
     'tensor_parallel': ['--steps', '3'],
     'train': ['--epochs', '2'],
 }
-# What the last line about a step says is sent on 1, 2 and 4 ranks.
+# What the last line about a step says is sent on 1 and on 4 ranks.
 SENDS = {
-    'embedding': ('nothing', '1 all-reduce', '1 all-reduce'),
-    'ensemble': ('nothing', '1 all-reduce', '1 all-reduce'),
-    'fsdp': ('nothing', *['6 all-gather, 1 all-reduce, 3 reduce-scatter'] * 2),
-    'halo_heat': ('nothing', *['1204 collective-permute'] * 2),
-    'per_example_grads': ('nothing', '1 all-reduce', '1 all-reduce'),
-    'pipeline': ('nothing', '1 all-reduce, 18 collective-permute', '1 all-reduce, 22 collective-permute'),
-    'ring_matmul': ('nothing', '2 collective-permute', '6 collective-permute'),
-    'sample_sort': ('nothing', *['4 all-gather, 1 all-reduce, 1 all-to-all, 5 collective-permute'] * 2),
-    'tensor_parallel': ('nothing', '6 all-reduce', '6 all-reduce'),
+    'embedding': ('nothing', '1 all-reduce'),
+    'ensemble': ('nothing', '1 all-reduce'),
+    'fsdp': ('nothing', '6 all-gather, 1 all-reduce, 3 reduce-scatter'),
+    'halo_heat': ('nothing', '1204 collective-permute'),
+    'per_example_grads': ('nothing', '1 all-reduce'),
+    'pipeline': ('nothing', '1 all-reduce, 22 collective-permute'),
+    'ring_matmul': ('nothing', '6 collective-permute'),
+    'sample_sort': ('nothing', '4 all-gather, 1 all-reduce, 1 all-to-all, 5 collective-permute'),
+    'tensor_parallel': ('nothing', '6 all-reduce'),
 }
 
 
@@ -49,7 +49,7 @@ def test_every_program_is_run_here_and_is_in_the_readme():
         assert len(path.read_text().splitlines()) < 120, path
 
 
-@pytest.mark.parametrize('n', [1, 2, 4])
+@pytest.mark.parametrize('n', [1, 4])
 @pytest.mark.parametrize('name', sorted(SENDS))
 def test_an_example_is_right_and_sends_what_it_should(name, n):
     done = run(name, n, *OPTIONS[name])
@@ -57,7 +57,7 @@ def test_an_example_is_right_and_sends_what_it_should(name, n):
     errors = re.findall(r'relative error (\S+), allowed (\S+)', done.stdout)
     assert errors and all(float(error) <= float(allowed) for error, allowed in errors)
     sent = re.findall(r'(?:sends|forward and backward:?) (.*?)(?: \(.*)?$', done.stdout, re.M)
-    assert sent[-1] == SENDS[name][(1, 2, 4).index(n)]
+    assert sent[-1] == SENDS[name][(1, 4).index(n)]
 
 
 def test_the_trainer_has_the_same_losses_on_any_number_of_ranks_with_one_collective_a_step():
