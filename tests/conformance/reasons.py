@@ -135,6 +135,11 @@ REASONS = (
         applies=ids('grad-156'),
     ),
     Reason(
+        text='the cotangents of a branch are made and summed also where they are zero',
+        allows=('collectives',),
+        applies=ids('grad-131'),
+    ),
+    Reason(
         text='outside of jit a function is also evaluated whose derivative alone is asked for',
         allows=('collectives',),
         applies=ids('grad-107'),
@@ -158,7 +163,7 @@ REASONS = (
     Reason(
         text='the gradient of a lookup whose indices were gathered takes them gathered',
         allows=('collectives',),
-        applies=ids('gather-029'),
+        applies=ids('gather-009', 'gather-029', 'gather-039', 'grad-144'),
     ),
     Reason(
         text='one_hot of split ids with the classes split over the same axis, as asked: the result is exchanged',
