@@ -27,8 +27,8 @@ _LINEAR = {'not': NONLINEAR, 'together': ADDITIVE}
 class Primitive(core.Primitive):
     """`Primitive(name)`: an op with no rules yet. `bind(*operands, **params)` applies it; params have to be hashable.
 
-    Set `multiple_results = True` for an op whose rules give lists. Nothing is communicated: an op is local, and its dimensions say where
-    a split operand is welcome. Raises NotImplementedError that names the primitive for a rule that is missing.
+    Set `multiple_results = True` for an op whose rules give lists. Nothing is communicated: an op is local, and its dimensions say
+    where a split operand is welcome. Raises NotImplementedError that names the primitive for a rule that is missing.
 
         double = Primitive('double')
         double.def_impl(lambda x: 2 * x)
@@ -72,9 +72,9 @@ class Primitive(core.Primitive):
     def def_dims(self, dims: str | Callable, *, linear: str | Sequence[Sequence[int]] = 'not', summed: bool = False) -> None:
         """How the op goes with split, unreduced and reduced operands.
 
-        dims: names of the dimensions of operands and results, as in `'... m k, ... k n -> ... m n'`: equal names are one dimension, `...`
-        stands for any leading ones, and `_` for a dimension that the op needs whole; or a function `(*types, **params)` to a pair of
-        lists of tuples of names. linear: 'not'; 'together' for an op that is linear in all operands taken together, as a sum is;
+        dims: names of the dimensions of operands and results, as in `'... m k, ... k n -> ... m n'`: equal names are one dimension,
+        `...` stands for any leading ones, and `_` for a dimension that the op needs whole; or a function `(*types, **params)` to a pair
+        of lists of tuples of names. linear: 'not'; 'together' for an op that is linear in all operands taken together, as a sum is;
         'each' for one that is linear in each with the others fixed, as a product is; or groups of operand numbers. summed: whether a
         dimension that no result has is summed over, so that it may be split (the result is then unreduced).
         Without dims an op works on values that are whole on every rank or varying, and is refused by name on others.

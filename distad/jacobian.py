@@ -105,7 +105,7 @@ def _checked(x, name: str, holomorphic: bool, allow_int: bool) -> ArrayType:
         raise TypeError(f"{name} with holomorphic=True requires complex inputs, got {t}")
     if not allow_int and (not dtypes.is_float(t.dtype) or t.dtype.kind == 'c' and not holomorphic):
         raise TypeError(f"{name} requires real-valued inputs (a sub-dtype of np.floating), but got {t}"
-                        + ('. Pass holomorphic=True for holomorphic functions.' if t.dtype.kind == 'c' else '. Convert it with astype.'))
+                        + ('. Pass holomorphic=True for holomorphic functions.' if t.dtype.kind == 'c' else '. Convert it by astype.'))
     return t
 
 

@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, FunctionType, TracebackType
@@ -77,9 +77,14 @@ def boundary(f: F) -> F:
     return entered
 
 
-def bounded(names: dict[str, Any]) -> None:
-    """Make every public function of a module's namespace a boundary: the last line of a module that only gathers names."""
-    for name, value in names.items():
+def bounded(names: dict[str, Any], public: Iterable[str] | None = None) -> None:
+    """Make the public functions of a module's namespace boundaries: the last line of a module.
+
+    All functions of a module that only gathers names; of one that defines them, those that are listed, so that the library's own
+    functions which it uses stay as they are.
+    """
+    for name in tuple(names) if public is None else public:
+        value = names[name]
         if isinstance(value, FunctionType) and not name.startswith('_') and value is not bounded:
             names[name] = boundary(value)
 

@@ -14,6 +14,7 @@ from distad.ops import arithmetic, factors
 from distad.ops import linalg as ops
 from distad.ops.complex import conj as conj_p
 from distad.ops.makers import scalar
+from distad.source import bounded
 from distad.types.inference import show
 
 
@@ -136,4 +137,6 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
     return [w, *(v for v, asked in zip(vectors, wanted, strict=True) if asked)]
 
 
-__all__: list[str] = []
+__all__ = ['cholesky', 'eig', 'eigh', 'lu', 'lu_pivots_to_permutation', 'qr', 'svd', 'triangular_solve']
+
+bounded(globals(), __all__)

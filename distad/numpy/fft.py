@@ -24,6 +24,7 @@ from distad.numpy.repeating import roll
 from distad.ops.cast import cast
 from distad.ops.complex import real
 from distad.ops.fft import fft as fft_p
+from distad.source import bounded
 from distad.types import dtypes
 
 Sizes = Sequence[int] | None
@@ -186,3 +187,5 @@ def _shifted(name: str, x, axes, shift: Callable) -> Value:
 
 __all__ = ['fft', 'fft2', 'fftfreq', 'fftn', 'fftshift', 'hfft', 'ifft', 'ifft2', 'ifftn', 'ifftshift', 'ihfft', 'irfft', 'irfft2',
            'irfftn', 'rfft', 'rfft2', 'rfftfreq', 'rfftn']
+
+bounded(globals(), __all__)

@@ -21,6 +21,7 @@ from distad.ops.complex import conj, real
 from distad.ops.elementary import pow as pow_p
 from distad.ops.makers import scalar
 from distad.ops.shape import squeeze
+from distad.source import bounded
 
 __all__ = [*factors.__all__, 'cond', 'cross', 'diagonal', 'matmul', 'matrix_norm', 'matrix_transpose', 'multi_dot', 'norm', 'outer',
            'tensordot', 'tensorinv', 'tensorsolve', 'trace', 'vecdot', 'vector_norm']
@@ -210,3 +211,6 @@ def multi_dot(arrays: Sequence, *, precision=None):
         labels[-1] = labels[-1][0]
     ends = (labels[0][0] if shapes[0] == 2 else '') + (labels[-1][1] if shapes[-1] == 2 else '')
     return einsum(f"{','.join(labels)}->{ends}", *arrays, optimize='auto')
+
+
+bounded(globals(), __all__)

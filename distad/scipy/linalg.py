@@ -23,6 +23,7 @@ from distad.numpy.shapes import broadcast_to, expand_dims, matrix_transpose, squ
 from distad.numpy.sorting import argsort
 from distad.numpy.taking import take_along_axis
 from distad.ops.expm import expm as expm_p
+from distad.source import bounded
 
 TRANSPOSES = {0: 0, 1: 1, 2: 2, 'N': 0, 'T': 1, 'C': 2}
 
@@ -279,3 +280,5 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Value:
 
 __all__ = ['block_diag', 'cho_factor', 'cho_solve', 'cholesky', 'det', 'eigh', 'expm', 'expm_frechet', 'inv', 'lu', 'lu_factor',
            'lu_solve', 'polar', 'qr', 'solve', 'solve_triangular', 'svd', 'toeplitz']
+
+bounded(globals(), __all__)

@@ -20,6 +20,7 @@ from distad.nn.normalization import softmax as softmax
 from distad.numpy.promotion import ArrayLike, inexact, inexact_operands
 from distad.ops import elementary
 from distad.ops import special as ops
+from distad.source import bounded
 
 
 def _described(f: Callable, name: str, what: str, operands: str, example: str) -> Callable:
@@ -156,3 +157,5 @@ kl_div = _described(_kl_div, 'kl_div', 'p log(p / q) - p + q, infinity where it 
 __all__ = ['beta', 'betainc', 'betaln', 'digamma', 'entr', 'erf', 'erfc', 'erfinv', 'expit', 'factorial', 'gamma', 'gammainc',
            'gammaincc', 'gammaln', 'gammasgn', 'i0', 'i0e', 'i1', 'i1e', 'kl_div', 'log_ndtr', 'log_softmax', 'logit', 'logsumexp',
            'multigammaln', 'ndtr', 'ndtri', 'polygamma', 'rel_entr', 'softmax', 'xlog1py', 'xlogy', 'zeta']
+
+bounded(globals(), __all__)

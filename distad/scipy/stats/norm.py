@@ -7,6 +7,7 @@ from distad.core.value import Value
 from distad.lax.documentation import documented
 from distad.numpy.promotion import ArrayLike, inexact_operands
 from distad.scipy import special
+from distad.source import bounded
 
 
 def _standard(name: str, x: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> tuple[Value, Value]:
@@ -64,3 +65,5 @@ ppf = _named(_ppf, 'ppf', 'The value up to which the probability is q.', 'q')
 isf = _named(_isf, 'isf', 'The value above which the probability is q.', 'q')
 
 __all__ = ['cdf', 'isf', 'logcdf', 'logpdf', 'logsf', 'pdf', 'ppf', 'sf']
+
+bounded(globals(), __all__)
