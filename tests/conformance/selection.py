@@ -1,11 +1,10 @@
-"""Which recorded cases the tests run: the groups that are built, without what they need of groups that are not.
+"""Which recorded cases the tests run: the groups that are built.
 
 The command line runs every group; the tests run these.
 """
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Iterable
 
@@ -16,14 +15,10 @@ GROUPS = ('pspec', 'typeof', 'pieces', 'creation', 'unary', 'binary', 'binary_pa
           'slice', 'dus', 'gather', 'scatter', 'select', 'sort', 'cumsum', 'reduce', 'reduce_out', 'dot', 'einsum',
           'control_flow', 'random', 'grad', 'mesh_shapes', 'programs', 'shape_ops', 'misc', 'jit', 'no_collectives')
 
-# What belongs to later groups, by the text of the expression or program.
-LATER = re.compile(r'vectorize|apply_along_axis')
-
 
 def selected(case: Case) -> bool:
     """Whether the tests run this case."""
-    text = case.get('expr') or case['source']
-    return case['group'] in GROUPS and not LATER.search(text)
+    return case['group'] in GROUPS
 
 
 def chunks(cases: Iterable[Case], size: int) -> dict[str, list[Case]]:
