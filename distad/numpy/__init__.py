@@ -8,9 +8,12 @@ from distad.numpy.creation import *  # noqa: F403
 from distad.numpy.cumulative import *  # noqa: F403
 from distad.numpy.diagonals import *  # noqa: F403
 from distad.numpy.dtype_info import *  # noqa: F403
+from distad.numpy.editing import *  # noqa: F403
 from distad.numpy.einsum import *  # noqa: F403
 from distad.numpy.elementwise import *  # noqa: F403
 from distad.numpy.equality import *  # noqa: F403
+from distad.numpy.files import *  # noqa: F403
+from distad.numpy.grids import *  # noqa: F403
 from distad.numpy.indexing import *  # noqa: F403
 from distad.numpy.interpolation import *  # noqa: F403
 from distad.numpy.joining import *  # noqa: F403
@@ -28,6 +31,7 @@ from distad.numpy.shapes import *  # noqa: F403
 from distad.numpy.sorting import *  # noqa: F403
 from distad.numpy.statistics import *  # noqa: F403
 from distad.numpy.taking import *  # noqa: F403
+from distad.numpy.tapers import *  # noqa: F403
 from distad.numpy.vectorize import *  # noqa: F403
 from distad.source import bounded
 

@@ -1,5 +1,6 @@
 """Accumulation along a dimension, and its inverse, differences, under NumPy's names."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,9 +13,9 @@ from distad.lax.cumulative import ranks_along
 from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly
 from distad.lax.reduction import numbers_along
-from distad.numpy.elementwise import add, divide, multiply, subtract
+from distad.numpy.elementwise import absolute, add, divide, multiply, remainder, subtract
 from distad.numpy.joining import concatenate
-from distad.numpy.logic import isnan, not_equal, where
+from distad.numpy.logic import isnan, logical_and, logical_or, not_equal, where
 from distad.numpy.promotion import ArrayLike, converted, inexact, promoted
 from distad.numpy.reductions import sum
 from distad.numpy.repeating import roll
@@ -23,7 +24,7 @@ from distad.ops.compare import eq, or_, select_n
 from distad.types import dtypes
 
 __all__ = ['cumprod', 'cumsum', 'cumulative_prod', 'cumulative_sum', 'diff', 'ediff1d', 'gradient', 'nancumprod', 'nancumsum',
-           'trapezoid']
+           'trapezoid', 'unwrap']
 
 
 # ---- cumulative sums and products
@@ -170,6 +171,32 @@ def _edge(value, x: Value, d: int):
     if value.ndim:
         return value
     return broadcast_to(value, tuple(1 if k == d else m for k, m in enumerate(x.shape)))
+
+
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Value:
+    """Phases along a dimension without their leaps: whole periods are added so that no step is larger than half a period.
+
+    Args:
+      p: [..., n, ...], real. discont: steps below it stay as they are, by default half a period. axis: the dimension n.
+      period: of the phases; for integers a whole number keeps them integers.
+    Returns: [..., n, ...], split as `p`.
+    Communication: where the dimension is split, one element to a neighbour and that of `cumsum`.
+    Raises: ShardingTypeError for unreduced phases.
+
+    >>> unwrap(np.float32([0, 3, -3]))
+    Array([0.       , 3.       , 3.2831855], dtype=float32)
+    """
+    x, length = promoted('unwrap', as_value(p, 'unwrap'), period)
+    x = as_value(x, 'unwrap')
+    d = dim_of('unwrap', axis, x.ndim)
+    half = length / 2 if dtypes.is_float(x.dtype) else length // 2
+    step = diff(x, axis=d, prepend=0)
+    near = remainder(step + half, length) - half
+    # A step of just half a period keeps its sign.
+    near = where(logical_and(near == -half, step > 0), half if dtypes.is_float(x.dtype) else near + length * (length % 2 == 0), near)
+    first = kindly(eq, numbers_along(x, d, np.dtype(np.int32)), np.int32(0))
+    small = logical_or(first, absolute(step) < (length / 2 if discont is None else discont))
+    return x + cumsum(where(small, 0, near - step), d, dtype=x.dtype)
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Value:

@@ -4,6 +4,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.exceptions import ComplexWarning
 
 from distad.core.lift import as_value
 from distad.core.value import Value, is_scalar, typeof
@@ -15,7 +16,7 @@ from distad.types import dtypes
 
 generic, number, inexact, floating, complexfloating = np.generic, np.number, np.inexact, np.floating, np.complexfloating
 integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
-dtype = np.dtype
+character, flexible, object_, dtype = np.character, np.flexible, np.object_, np.dtype
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
@@ -145,6 +146,6 @@ def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = False, device: Any = Non
     return kindly(convert_element_type, x, new_dtype=new, weak_type=False)
 
 
-__all__ = ['astype', 'can_cast', 'complexfloating', 'dtype', 'finfo', 'floating', 'generic', 'iinfo', 'inexact',
-           'integer', 'iscomplexobj', 'isdtype', 'isrealobj', 'isscalar', 'issubdtype', 'number', 'promote_types',
-           'result_type', 'signedinteger', 'unsignedinteger']
+__all__ = ['ComplexWarning', 'astype', 'can_cast', 'character', 'complexfloating', 'dtype', 'finfo', 'flexible', 'floating', 'generic',
+           'iinfo', 'inexact', 'integer', 'iscomplexobj', 'isdtype', 'isrealobj', 'isscalar', 'issubdtype', 'number', 'object_',
+           'promote_types', 'result_type', 'signedinteger', 'unsignedinteger']

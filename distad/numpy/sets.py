@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 from distad.core.lift import as_value
 from distad.core.value import Value
 from distad.lax.kind import kindly
-from distad.numpy.creation import full_like
+from distad.numpy.creation import arange, full_like
+from distad.numpy.indexing import getitem
 from distad.numpy.joining import concatenate
-from distad.numpy.logic import where
+from distad.numpy.logic import logical_and, where
 from distad.numpy.promotion import ArrayLike, converted, promoted
+from distad.numpy.reductions import sum
 from distad.numpy.searching import need_all, number_of
 from distad.numpy.shapes import broadcast_to, moveaxis, ravel, reshape
-from distad.numpy.sorting import searchsorted, sort
-from distad.numpy.taking import take
+from distad.numpy.sorting import argsort, searchsorted, sort
+from distad.numpy.taking import compress, take
 from distad.ops import compare
 from distad.ops import searching as ops
 
@@ -131,4 +133,72 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_val
     return unique(concatenate([ravel(ar1), ravel(ar2)]), size=size, fill_value=fill_value)
 
 
-__all__ = ['isin', 'union1d', 'unique', 'unique_all', 'unique_counts', 'unique_inverse', 'unique_values']
+def _values(ar: ArrayLike) -> tuple[Value, Value, Value]:
+    """The different elements of an array, as many as it has elements; where each is first; and whether it is one or only fills up."""
+    x = ravel(ar)
+    values, first, counts = unique(x, True, return_counts=True, size=x.size)
+    return values, first, counts > 0
+
+
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *,
+                size: int | None = None, fill_value: Any = None) -> Value | tuple[Value, Value, Value]:
+    """The values that are in both arrays, rising; on demand where each is first in the first array and in the second.
+
+    ar1, ar2: [...], whole, taken as one row. With a `size` there are so many: what is too many is cut off, what is missing is
+    `fill_value`, by default the least, and the array's size as index. `assume_unique` is accepted and not needed. Nothing is
+    communicated. Raises ConcretizationTypeError for traced arrays without a size, ShardingTypeError for split or unreduced ones.
+
+        jnp.intersect1d(jnp.array([3, 1, 2]), jnp.array([2, 3]))          # 2, 3
+    """
+    x, y = (ravel(v) for v in promoted('intersect1d', as_value(ar1, 'intersect1d'), as_value(ar2, 'intersect1d')))
+    need_all('intersect1d', y)
+    values, first, are = _values(x)
+    keep = logical_and(are, isin(values, y))
+    found = _picked(keep, values, size, fill_value)
+    if not return_indices:
+        return found
+    order = argsort(y)
+    second = take(order, searchsorted(take(y, order), values), mode='clip') if y.size else first
+    return found, *(compress(keep, at, size=size, fill_value=n) for at, n in ((first, x.size), (second, y.size)))
+
+
+def _picked(keep: Value, values: Value, size: int | None, fill_value: Any) -> Value:
+    """Values, rising, where they are to be kept; the least of these fills up."""
+    found = compress(keep, values, size=size, fill_value=0 if fill_value is None else fill_value)
+    if fill_value is not None or size is None or not size:
+        return found
+    return where(arange(size) < sum(keep), found, getitem(found, 0))
+
+
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Value:
+    """The values that are in the first array and not in the second, rising; with `assume_unique` in the order of the first.
+
+    ar1: [...], whole; ar2: [...], gathered where it is split. What is missing to `size` is `fill_value`, by default 0. All else as
+    `intersect1d`.
+
+        jnp.setdiff1d(jnp.array([3, 1, 2]), jnp.array([2, 3]))            # 1
+    """
+    x, y = promoted('setdiff1d', as_value(ar1, 'setdiff1d'), as_value(ar2, 'setdiff1d'))
+    need_all('setdiff1d', x)
+    values, are = (ravel(x), True) if assume_unique else _values(x)[::2]
+    keep = logical_and(are, isin(values, y, invert=True))
+    return compress(keep, values, size=size, fill_value=0 if fill_value is None else fill_value)
+
+
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Value:
+    """The values that are in one of two arrays and not in the other, rising. All else as `intersect1d`.
+
+        jnp.setxor1d(jnp.array([3, 1, 2]), jnp.array([2, 3, 4]))          # 1, 4
+    """
+    x, y = promoted('setxor1d', as_value(ar1, 'setxor1d'), as_value(ar2, 'setxor1d'))
+    parts = []
+    for one, other in ((x, y), (y, x)):
+        values, _, are = _values(one)
+        parts.append((values, logical_and(are, isin(values, other, invert=True))))
+    values, keep = map(concatenate, zip(*parts, strict=True))
+    order = argsort(values)
+    return _picked(take(keep, order), take(values, order), size, fill_value)
+
+
+__all__ = ['intersect1d', 'isin', 'setdiff1d', 'setxor1d', 'union1d', 'unique', 'unique_all', 'unique_counts', 'unique_inverse',
+           'unique_values']
