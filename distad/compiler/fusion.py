@@ -253,10 +253,12 @@ class _Grouping:
 
     def neighbour(self, reads: list[Read], space, stage: int, rows: int | None, joins: set[int]) -> Group | None:
         """A group of this stage or a later one that reads the same value over the same space."""
+        mine = {id(self.group_of(r.var)) for r in reads}       # what is read of these is there only when they are done
         for r in reads:
             group = self.open.get((r.var, space))
-            if group is not None and _alike(group := group.root(), space, rows) and _room(group, joins, rows) and group.lifted(
-                    stage):
+            if group is None or id(group := group.root()) in mine:
+                continue
+            if _alike(group, space, rows) and _room(group, joins, rows) and group.lifted(stage):
                 return group
         return None
 

@@ -22,6 +22,8 @@ def ordered(equations: Sequence[Equation]) -> Iterable[Equation]:
             waits += [before[id(eqn)]] if id(eqn) in before else []
             waits = [w for w in waits if id(w) not in done]
             if waits:
+                if len(stack) > 100 * len(equations) + 100:
+                    raise AssertionError(f"{eqn.primitive} waits for itself: a pass joined equations with others between them")
                 stack.extend(reversed(waits))
                 continue
             stack.pop()
