@@ -40,6 +40,7 @@ class Group:
     row_values: set[Var] = field(default_factory=set)          # one for each row, readable in later passes over the row
     joins: set[int] = field(default_factory=set)               # pads and concatenations that members read through
     ceiling: float = math.inf                                  # the least stage of units that read it
+    anew: bool = False                                         # whether something is computed anew for a member
     readers: list[Group | None] = field(default_factory=list)  # groups that read it; None for a single equation
     reads: list[Read] = field(default_factory=list)
     merged: Group | None = None
@@ -85,6 +86,7 @@ class _Grouping:
         self.moves: dict[Var, Equation] = {}
         self.open: dict[tuple, Group] = {}                     # by a value that is read and the space: for those that share it
         self.all: list[Group] = []
+        self.anew = False                                      # whether the equation at hand reads what is computed anew
         self.joining = False                                   # whether there are pads or concatenations
 
     def groups(self) -> list[Group]:
@@ -100,7 +102,7 @@ class _Grouping:
         self.told(self.behind(self.jaxpr.outs), math.inf, None)
         for group in reversed(self.all):
             self.sink(group)
-        return [g for g in self.all if g.merged is None and len(g.members) + len(g.joins) > 1]
+        return [g for g in self.all if g.merged is None and (g.anew or len(g.members) + len(g.joins) > 1)]
 
     def behind(self, atoms: Sequence[Atom]) -> tuple[Var, ...]:
         """The values that operands come from when moves are looked through."""
@@ -144,6 +146,7 @@ class _Grouping:
         small = math.prod(space) < self.least
         if small and not self.all and not self.joining or reduces and not _reducible(eqn, space):
             return False
+        self.anew = False
         reads = [r for a in eqn.ins if a.__class__ is Var for r in self.reads(a, identity(local(a)), ())]
         if self.as_row_value(eqn, reads):
             return True
@@ -187,6 +190,7 @@ class _Grouping:
             again = self.again(a) if joins or index is not None and not _plain(index) else None
             if again is None:
                 return [Read(a, index, joins)]
+            self.anew = True
             return [r for x in again.ins if x.__class__ is Var
                     for r in self.reads(x, None if index is None else elementwise_index(local(x), local(a), index), joins)]
         if eqn.primitive.name in JOINS:
@@ -247,6 +251,7 @@ class _Grouping:
         a.elements |= b.elements
         a.row_values |= b.row_values
         a.joins |= b.joins
+        a.anew |= b.anew
         a.ceiling = min(a.ceiling, b.ceiling)
         a.reads += b.reads
         a.readers += b.readers
@@ -269,6 +274,7 @@ class _Grouping:
 
     def add(self, group: Group, eqn: Equation, reads: list[Read], joins: set[int], rows: int | None) -> None:
         group.members.append(eqn)
+        group.anew |= self.anew
         group.joins |= joins
         out = eqn.outs[0]
         self.unit[out] = group
