@@ -13,6 +13,8 @@ from distad import (
     custom_batching,
     custom_derivatives,
     debug,
+    dtypes,
+    errors,
     experimental,
     extend,
     interpreters,
@@ -25,11 +27,11 @@ from distad import (
     scipy,
     sharding,
     tree,
+    tree_util,
 )
-from distad import tree as tree_util
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.callbacks import pure_callback
-from distad.config import config
+from distad.config import config, debug_nans, disable_jit, enable_x64
 from distad.control import policies as checkpoint_policies
 from distad.control.custom_rules import closure_convert, custom_jvp, custom_vjp
 from distad.control.jit import jit
@@ -51,6 +53,7 @@ from distad.errors import (
 from distad.jacobian import hessian, jacfwd, jacrev
 from distad.lax.placement import (
     block_until_ready,
+    default_backend,
     device_count,
     device_get,
     device_put,
@@ -72,6 +75,7 @@ from distad.plan import plan
 from distad.segment import segment_max, segment_min, segment_prod, segment_sum
 from distad.source import bounded as _bounded
 from distad.types.array_type import ArrayType
+from distad.types.dtypes import float0
 from distad.types.mesh import AbstractMesh, AxisType, Device, Mesh, get_abstract_mesh, get_mesh, set_mesh
 from distad.types.sharding import NamedSharding
 from distad.types.spec import P

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,8 @@ SWITCHES: dict[str, Switch] = {
                     default=frozenset(), variable='DISTAD_CHECK', parse=_checks),
     'debug_nans': Switch(about='an operation that gives NaN is an error; the same as the check of values', default=False,
                          variable=None, parse=_flag),
+    'disable_jit': Switch(about='jitted functions run as plain Python, operation by operation: for looking into them', default=False,
+                          variable=None, parse=_flag),
     'llvm': Switch(about='loops are compiled where llvmlite is installed; otherwise NumPy runs them', default=True,
                    variable='DISTAD_LLVM', parse=_flag),
     'fuse_from': Switch(about='how many elements a pass over memory needs to be compiled as one loop', default=8192,
@@ -137,3 +139,30 @@ def _known(name: str) -> str:
 
 
 config = Config()
+
+
+def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
+    """64-bit types exist, or do not, for the length of a `with` block. On all ranks alike.
+
+        with enable_x64():
+            x = jnp.arange(3.)                    # float64[3]
+    """
+    return config.override(enable_x64=new_val)
+
+
+def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
+    """An operation that gives NaN is an error for the length of a `with` block.
+
+        with debug_nans():
+            jnp.log(x)
+    """
+    return config.override(debug_nans=new_val)
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """Jitted functions run as plain Python for the length of a `with` block; loops and branches of `lax` stay programs.
+
+        with disable_jit():
+            step(x)                               # prints and breakpoints in it see arrays
+    """
+    return config.override(disable_jit=disable)

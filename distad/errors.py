@@ -106,3 +106,6 @@ class DisagreementError(ClusterError):
 
 class CollectiveTimeoutError(ClusterError):
     """A collective that some rank did not join before the deadline."""
+
+
+JaxRuntimeError = ClusterError                       # JAX's name for what goes wrong below the program

@@ -113,6 +113,31 @@ def transpose(outer: PyTreeDef, inner: PyTreeDef | None, tree: Any) -> Any:
     return inner.unflatten([outer.unflatten(list(row)) for row in zip(*columns, strict=True)])
 
 
+def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
+    """Whether each of some objects is a leaf."""
+    return optree.all_leaves(iterable, is_leaf, namespace=_NAMESPACE)
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether a structure is that of a leaf."""
+    return treedef.is_leaf()
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of what a container holds."""
+    return treedef.children()
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of trees of these structures."""
+    return optree.treespec_tuple(treedefs, namespace=_NAMESPACE)
+
+
+def static(**kwargs: Any) -> Any:
+    """A field of a dataclass that belongs to the structure: `dataclasses.field` that `register_dataclass` keeps out of the leaves."""
+    return dataclasses.field(metadata={**kwargs.pop('metadata', {}), 'static': True}, **kwargs)
+
+
 # --- paths ---
 
 def flatten_with_path(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:

@@ -109,6 +109,9 @@ class Jitted:
 
     @boundary
     def __call__(self, *args, **kwargs):
+        if config.disable_jit:
+            out = self.fun(*args, **kwargs)
+            return out if self.out_shardings is None else self._placed(out)
         eager = current_trace() is EAGER
         key = None
         if eager and self.plain and not forbidden_axes() and not config.check_comm:

@@ -45,6 +45,11 @@ def local_devices() -> list[Device]:
     return [devices()[mpi.rank()]]
 
 
+def default_backend() -> str:
+    """'cpu', the one platform there is."""
+    return 'cpu'
+
+
 def device_count() -> int:
     """The number of devices, which is the number of ranks."""
     return mpi.size()

@@ -49,6 +49,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
         jnp.issubdtype(jnp.bfloat16, jnp.floating)  # True
     """
+    if isinstance(arg2, np.dtype) and arg2 == dtypes.KEY:
+        return isinstance(arg1, np.dtype) and arg1 == arg2
     kinds = [x if isinstance(x, type) and issubclass(x, np.generic) else np.dtype(x).type for x in (arg1, arg2)]
     one, other = kinds
     if one is dtypes.bfloat16.type:

@@ -114,7 +114,10 @@ def _array(x: Value, dtype=None, copy=None) -> np.ndarray:
             f"NumPy got a traced value of type {x.type}, whose value is not known while a function is transformed. Use "
             "distad.numpy in place of numpy there, or pure_callback.")
     value = read(x)
-    return value if dtype is None else value.astype(dtype)
+    converted = value if dtype is None else value.astype(dtype, copy=False)
+    if converted is not value:
+        return converted
+    return value.copy() if copy else value             # one of the caller's own, which may be written to
 
 
 def _item(x: Value):
