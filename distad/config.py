@@ -77,6 +77,8 @@ SWITCHES: dict[str, Switch] = {
                         variable='DISTAD_FUSE_FROM', parse=_count),
     'dump': Switch(about='a directory into which jit writes each program after each pass', default='',
                    variable='DISTAD_DUMP', parse=str),
+    'max_message_bytes': Switch(about='the most that one MPI call gets; more goes in several, as counts of 2^31 are too much for some',
+                                default=1 << 30, variable='DISTAD_MAX_MESSAGE_BYTES', parse=_count),
     'reproducible': Switch(about='sums over ranks are added in the order of the ranks, whatever their size', default=False,
                            variable='DISTAD_REPRODUCIBLE', parse=_flag),
     'num_cpu_devices': Switch(about='accepted for programs written for JAX; here mpirun -n says how many', default=-1,

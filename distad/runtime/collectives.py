@@ -19,6 +19,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, given: bool = 
     sent = _to_wire(x, dtype)
     # MPI copies an operand that it must not overwrite before it adds. Here a piece is copied when its turn comes.
     out = sent if given or sent is not x and dtype is not _UINT8 else np.empty_like(sent)
-    if sent.nbytes <= 2 * _PIECE:
+    if sent.nbytes <= min(2 * _PIECE, config.max_message_bytes):
         starts = (_sum_of(out, sent, operation),)
     else:
         summands = _pieces(sent)
@@ -77,8 +78,42 @@ _PIECE = 4 << 20  # bytes of one message: large ones were three times as fast in
 
 
 def _pieces(x: np.ndarray) -> list[np.ndarray]:
-    step, flat = _PIECE // x.itemsize, x.reshape(-1)
+    step, flat = max(min(_PIECE, config.max_message_bytes) // x.itemsize, 1), x.reshape(-1)
     return [flat[i:i + step] for i in range(0, flat.size, step)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of several messages of a collective, and what to do when it has come."""
+
+    start: Callable[[Any], Any]
+    done: Callable[[], None]
+
+
+def _in_columns(sent: np.ndarray, into: np.ndarray, most: int, send: Callable[[Any, np.ndarray, np.ndarray], Any]) -> list:
+    """The messages that bring [(n,) k] elements into [(n,) k]: one, or where it is more than MPI gets at once several, by columns.
+
+    `most`: the elements that the larger side has. All ranks cut alike, as they hold alike.
+    """
+    width = max(config.max_message_bytes * sent.shape[-1] // (most * sent.itemsize), 1)
+    if width >= sent.shape[-1]:
+        return [lambda comm: send(comm, sent, into)]
+
+    def part(columns: slice) -> _Part:
+        out = np.empty_like(into[..., columns])
+
+        def done() -> None:
+            into[..., columns] = out
+        return _Part(lambda comm: send(comm, np.ascontiguousarray(sent[..., columns]), out), done)
+    return [part(slice(i, i + width)) for i in range(0, sent.shape[-1], width)]
+
+
+def _gathered(sent: np.ndarray, into: np.ndarray) -> list:
+    return _in_columns(sent, into, into.size, lambda comm, a, b: comm.Iallgather(a, b))
+
+
+def _exchanged(sent: np.ndarray, into: np.ndarray) -> list:
+    return _in_columns(sent, into, sent.size, lambda comm, a, b: comm.Ialltoall(a, b))
 
 
 def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
@@ -90,8 +125,8 @@ def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any
         return _part_added(group, x, add, where)
     sent = _to_wire(x, dtype)
     out = np.empty(x.shape[1:], dtype)
-    communicate('reduce-scatter', group, x.dtype, sent.nbytes, where,
-                 lambda comm: comm.Ireduce_scatter_block(sent, out, operation))
+    communicate('reduce-scatter', group, x.dtype, sent.nbytes, where, *_in_columns(
+        sent.reshape(group.size, -1), out.reshape(-1), sent.size, lambda comm, a, b: comm.Ireduce_scatter_block(a, b, operation)))
     return _from_wire(out, x.dtype)
 
 
@@ -121,9 +156,9 @@ def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.nda
     parts, out = np.empty((group.size, share), sent.dtype), np.empty(share * group.size, x.dtype)
     record = recorder.begin('all-reduce', group.axes, group.place, rows.nbytes + share * x.itemsize, x.dtype, where, group.ranks,
                             group.channel.calls + 1)
-    _begin_and_wait(record, group, where, lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)))
-    mine = add(parts).astype(x.dtype, copy=False)
-    _begin_and_wait(record, group, where, lambda comm: comm.Iallgather(_bytes(mine), _bytes(out)))
+    _carry_out(record, group, where, _exchanged(_byte_rows(rows, group), _byte_rows(parts, group)))
+    mine = _bytes(add(parts).astype(x.dtype, copy=False))
+    _carry_out(record, group, where, _gathered(mine, _byte_rows(out, group)))
     recorder.end(record)
     return out[:size].reshape(x.shape)
 
@@ -131,8 +166,7 @@ def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.nda
 def _part_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.ndarray:
     rows = _summands(x.reshape(group.size, -1), add)
     parts = np.empty_like(rows)
-    communicate('reduce-scatter', group, x.dtype, rows.nbytes, where,
-                lambda comm: comm.Ialltoall(_bytes(rows), _bytes(parts)))
+    communicate('reduce-scatter', group, x.dtype, rows.nbytes, where, *_exchanged(_byte_rows(rows, group), _byte_rows(parts, group)))
     return add(parts).astype(x.dtype, copy=False).reshape(x.shape[1:])
 
 
@@ -149,8 +183,7 @@ def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
         return np.broadcast_to(x, (group.size, *x.shape))
     sent = _bytes(x)
     out = np.empty((group.size, *x.shape), x.dtype)
-    into = _bytes(out)
-    communicate('all-gather', group, x.dtype, sent.nbytes, where, lambda comm: comm.Iallgather(sent, into))
+    communicate('all-gather', group, x.dtype, sent.nbytes, where, *_gathered(sent, _byte_rows(out, group)))
     return out
 
 
@@ -158,10 +191,9 @@ def all_to_all(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
     """Part k goes to rank k. x: [n, ...], returns [n, ...]: what rank k had for this one stands at place k."""
     if _nothing_to_send(group, x):
         return x
-    sent = _bytes(x)
+    sent = _byte_rows(x, group)
     out = np.empty(x.shape, x.dtype)
-    into = _bytes(out)
-    communicate('all-to-all', group, x.dtype, sent.nbytes, where, lambda comm: comm.Ialltoall(sent, into))
+    communicate('all-to-all', group, x.dtype, sent.nbytes, where, *_exchanged(sent, _byte_rows(out, group)))
     return out
 
 
@@ -229,7 +261,7 @@ def _same_call(group: Group, call: str) -> None:
 # ---- the one way out
 
 def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
-                *starts: Callable[[Any], Any]) -> None:
+                *starts: Callable[[Any], Any] | _Part) -> None:
     """Begin an operation with `start(comm)`, which gives a request, record it and wait for it; of several, one after the other."""
     record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where, group.ranks, group.channel.calls + 1, len(starts))
     if config.check_comm:
@@ -237,9 +269,18 @@ def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
         size = '' if op == 'collective-permute' else f' {nbytes} B'
         of = ''.join(f' of {t}' for t in where.types)
         _same_call(group, f'{op}{of} over {",".join(group.axes)},{size} {dtypes.name(dtype)}, at {record.source}')
-    for start in starts:
-        _begin_and_wait(record, group, where, start)
+    _carry_out(record, group, where, starts)
     recorder.end(record)
+
+
+def _carry_out(record: Record, group: Group, where: Any, starts: Sequence) -> None:
+    """The messages of a collective, one after the other."""
+    for start in starts:
+        if start.__class__ is _Part:
+            _begin_and_wait(record, group, where, start.start)
+            start.done()
+        else:
+            _begin_and_wait(record, group, where, start)
 
 
 def _begin_and_wait(record: Record, group: Group, where: Any, start: Callable[[Any], Any]) -> None:
@@ -308,6 +349,11 @@ def _from_wire(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _bytes(x: np.ndarray) -> np.ndarray:
     """The bytes of an array, contiguous; the array's own memory where it is contiguous already."""
     return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+def _byte_rows(x: np.ndarray, group: Group) -> np.ndarray:
+    """The same as [n, k], a row for each rank."""
+    return _bytes(x).reshape(group.size, -1)
 
 
 def _nothing_to_send(group: Group, x: np.ndarray) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from distad.config import config
 from distad.runtime import collectives, mpi
 from distad.runtime.mpi import Group
 from distad.runtime.recorder import NOWHERE
@@ -38,10 +39,12 @@ def permute(group: Group, x: np.ndarray, pairs: Sequence[tuple[int, int]], *, wh
     sent = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     into = out.reshape(-1).view(np.uint8)
 
+    pieces = [slice(i, i + config.max_message_bytes) for i in range(0, sent.size, config.max_message_bytes)]
+
     def start(comm):
-        requests = [] if source is None else [comm.Irecv(into, source)]
+        requests = [] if source is None else [comm.Irecv(into[piece], source) for piece in pieces]
         if to is not None:
-            requests.append(comm.Isend(sent, to))
+            requests += [comm.Isend(sent[piece], to) for piece in pieces]
         return _All(requests)
 
     collectives.communicate('collective-permute', group, x.dtype, sent.nbytes if to is not None else 0, where, start)

@@ -10,6 +10,9 @@ import pytest
 
 import distad as jax
 import distad.numpy as jnp
+from distad import lax
+from distad.config import config
+from distad.runtime import recorder
 from tests.complaints.preamble import P, fails, full, mesh, put
 
 
@@ -98,3 +101,28 @@ def test_a_type_error_shows_the_users_line() -> None:
         text = ''.join(traceback.format_exception(caught.value))
         assert 'in model' in text and 'cos' in text and '{U:X}' in text
         assert sum('distad/' in line for line in text.splitlines()) <= 4, text
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize('exact', [False, True])
+def test_more_than_one_mpi_call_takes_is_sent_in_parts(exact: bool) -> None:
+    """The limit is lowered to 64 bytes: values stay, and what is counted is one collective each."""
+    mesh(2)
+    whole = np.arange(4 * 37., dtype=np.float32).reshape(4, 37)
+    x = put(whole, 'X', None)
+
+    def over_x(f, out):
+        return jax.shard_map(f, in_specs=P('X', None), out_specs=out)(x)
+
+    with config.override(max_message_bytes=64), recorder.count() as counted:
+        total = over_x(lambda v: lax.psum(v, 'X', exact=exact), P())
+        rows = over_x(lambda v: lax.psum_scatter(v, 'X', tiled=True, exact=exact), P('X'))
+        gathered = over_x(lambda v: lax.all_gather(v, 'X', tiled=True), P('X', None))
+        exchanged = over_x(lambda v: lax.all_to_all(v, 'X', 0, 0, tiled=True), P('X', None))
+        turned = over_x(lambda v: lax.ppermute(v, 'X', [(0, 1), (1, 0)]), P('X', None))
+    assert counted.by_op == dict.fromkeys(('all-reduce', 'reduce-scatter', 'all-gather', 'all-to-all', 'collective-permute'), 1)
+    np.testing.assert_array_equal(full(total), whole[:2] + whole[2:])
+    np.testing.assert_array_equal(full(rows), whole[:2] + whole[2:])
+    np.testing.assert_array_equal(full(gathered), np.concatenate([whole, whole]))
+    np.testing.assert_array_equal(full(exchanged), whole[[0, 2, 1, 3]])
+    np.testing.assert_array_equal(full(turned), whole[[2, 3, 0, 1]])

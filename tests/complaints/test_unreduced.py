@@ -178,3 +178,16 @@ def test_becoming_unreduced_does_not_multiply_the_value() -> None:
         assert spec(u).unreduced == {'X'} and full(u).tolist() == [1., 2.]
         g = jax.grad(lambda a: (jax.reshard(jax.reshard(a, P(unreduced={'X'})), P()) * put(v)).sum())(a)
         np.testing.assert_allclose(full(g), v)
+
+
+@pytest.mark.ranks(2)
+def test_a_round_trip_through_manual_mode_changes_no_gradient() -> None:
+    mesh(2)
+    a, b = put(np.array([1., 2.]), 'X'), put(np.array([3., 4.]), 'X')
+    dot = lambda a: jnp.einsum('i,i->', a, b, out_sharding=P(unreduced={'X'}))
+    same = jax.shard_map(lambda t: t, in_specs=P(unreduced={'X'}), out_specs=P(unreduced={'X'}))
+    plain = jax.grad(lambda a: jax.reshard(dot(a), P()))(a)
+    through = jax.grad(lambda a: jax.reshard(same(dot(a)), P()))(a)
+    assert jax.typeof(plain) == jax.typeof(through)
+    np.testing.assert_allclose(full(plain), [3., 4.])
+    np.testing.assert_allclose(full(through), [3., 4.])
