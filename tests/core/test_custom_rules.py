@@ -221,3 +221,14 @@ def test_policies(policy, saved: dict) -> None:
 def test_arguments_of_checkpoint() -> None:
     f = jax.checkpoint(lambda n, x, k=1.: x * n * k, static_argnums=0, prevent_cse=False)
     assert f(3, 2., k=2.) == 12. and jax.grad(f, 1)(3, 2.) == 3.
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize('found', [(1.,), (1., 2., 3.)])
+def test_a_backward_rule_gives_a_cotangent_for_each_argument(found) -> None:
+    @jax.custom_vjp
+    def f(x, y):
+        return x * y
+    f.defvjp(lambda x, y: (x * y, None), lambda saved, ct: found)
+    with pytest.raises(TypeError, match=f'each of its 2 arguments, got {len(found)}'):
+        jax.grad(f)(2., 3.)
