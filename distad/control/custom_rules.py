@@ -245,8 +245,8 @@ def _checked(name: str, found, types, structure) -> list:
         raise TypeError(f"the backward rule of {name} must return a tuple with a cotangent for each argument, got {found!r}")
     primals = tree.unflatten(structure, types)
     if len(found) != len(primals):
-        raise TypeError(f"the backward rule of {name} must return a cotangent for each of its {len(primals)} arguments, got {len(found)}: "
-                        "None stands for zero")
+        raise TypeError(f"the backward rule of {name} must return a cotangent for each of its {len(primals)} arguments, got "
+                        f"{len(found)}. None stands for zero.")
     given = [_plain(ct) for ct in tree.broadcast_prefix(tuple(found), primals, is_leaf=lambda x: x is None)]
     paths = [tree.keystr(path) for path, _ in tree.flatten_with_path(primals)[0]]
     for path, ct, t in zip(paths, given, types, strict=True):
