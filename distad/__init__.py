@@ -50,6 +50,8 @@ from distad.errors import (
     LauncherMismatchError,
     ShardingTypeError,
 )
+from distad.implicit import custom_linear_solve as _custom_linear_solve
+from distad.implicit import custom_root as _custom_root
 from distad.jacobian import hessian, jacfwd, jacrev
 from distad.lax.placement import (
     block_until_ready,
@@ -73,6 +75,7 @@ from distad.linear import linear_transpose
 from distad.numpy import methods as _methods
 from distad.plan import plan
 from distad.segment import segment_max, segment_min, segment_prod, segment_sum
+from distad.source import boundary as _boundary
 from distad.source import bounded as _bounded
 from distad.types.array_type import ArrayType
 from distad.types.dtypes import float0
@@ -87,3 +90,5 @@ __version__ = '0.1.0'
 _bounded(globals())
 for _f in (segment_max, segment_min, segment_prod, segment_sum):         # JAX has them beside the primitives
     setattr(ops, _f.__name__, _f)
+for _f in (_custom_linear_solve, _custom_root):
+    setattr(lax, _f.__name__, _boundary(_f))

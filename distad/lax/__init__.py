@@ -15,6 +15,7 @@ from distad.lax.creation import *  # noqa: F403
 from distad.lax.cumulative import *  # noqa: F403
 from distad.lax.dynamic import *  # noqa: F403
 from distad.lax.elementwise import *  # noqa: F403
+from distad.lax.fourier import *  # noqa: F403
 from distad.lax.indexing import *  # noqa: F403
 from distad.lax.parallel import *  # noqa: F403
 from distad.lax.reduction import *  # noqa: F403

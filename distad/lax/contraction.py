@@ -12,6 +12,7 @@ result, or not at all; of all these ways the one with the fewest messages is tak
 then the one that sends least.
 """
 
+from enum import Enum
 from functools import lru_cache
 
 from distad.core.lift import as_value
@@ -29,7 +30,19 @@ from distad.types.array_type import ArrayType
 from distad.types.inference import common_mesh, show
 from distad.types.sharding import NamedSharding
 
-__all__ = ['batch_matmul', 'dot', 'dot_general']
+__all__ = ['DotDimensionNumbers', 'Precision', 'PrecisionLike', 'batch_matmul', 'dot', 'dot_general']
+
+
+class Precision(Enum):
+    """How well products are computed. All come to the same: in the precision of the operands or a better one."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+
+PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
+DotDimensionNumbers = DimensionNumbers
 
 
 

@@ -129,4 +129,17 @@ def zeros_like_array(x) -> Value:
     return full_like(x, 0)
 
 
-__all__ = ['broadcasted_iota', 'full', 'full_like', 'iota', 'zeros_like_array']
+def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Sharding = None) -> Value:
+    """An array of zeros: arrays do not change, so there are none without content.
+
+        empty((2, 3), jnp.float32)
+    """
+    return full(shape, 0, dtype, sharding=out_sharding)
+
+
+def rng_uniform(a, b, shape: Sequence[int]) -> None:
+    """Refused: random numbers are functions of a key here, so that all ranks and all runs draw the same."""
+    raise NotImplementedError('rng_uniform has a hidden state. Draw with a key: distad.random.uniform(key, shape, minval=a, maxval=b)')
+
+
+__all__ = ['broadcasted_iota', 'empty', 'full', 'full_like', 'iota', 'rng_uniform', 'zeros_like_array']

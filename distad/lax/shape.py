@@ -81,6 +81,17 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def broadcast_to_rank(x, rank: int) -> Value:
+    """An array with dimensions of size 1 in front, `rank` in all. Nothing is communicated.
+
+        broadcast_to_rank(jnp.ones(3), 2)         # float32[1,3]
+    """
+    x = as_value(x, 'broadcast_to_rank')
+    if x.ndim > rank:
+        raise ValueError(f"broadcast_to_rank: {x.type} has more than {rank} dimensions")
+    return expand_dims(x, range(rank - x.ndim)) if x.ndim < rank else x
+
+
 def expand_dims(array, dimensions: Sequence[int]) -> Value:
     """New dimensions of size 1, at `dimensions` of the result. Nothing is communicated.
 
@@ -246,4 +257,5 @@ def written(t: ArrayType) -> str:
     return f"P({', '.join(parts)})"
 
 
-__all__ = ['broadcast', 'broadcast_in_dim', 'broadcast_shapes', 'collapse', 'expand_dims', 'reshape', 'squeeze', 'transpose']
+__all__ = ['broadcast', 'broadcast_in_dim', 'broadcast_shapes', 'broadcast_to_rank', 'collapse', 'expand_dims', 'reshape', 'squeeze',
+           'transpose']

@@ -15,7 +15,7 @@ from distad.core.value import Value, is_scalar, typeof
 from distad.errors import ShardingTypeError
 from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, whole_along
-from distad.lax.shape import squeeze, written
+from distad.lax.shape import expand_dims, squeeze, written
 from distad.ops import shape as ops
 from distad.ops import slicing
 from distad.ops.basic import zero_scalar
@@ -209,6 +209,39 @@ def split(operand, sizes: Sequence[int], axis: int = 0) -> list[Value]:
     return cast_all(ops.split(whole_along(x, moving), sizes=sizes, axis=d), goals)
 
 
+# ---- along a new dimension
+
+def stack(operands: Sequence, axis: int = 0) -> Value:
+    """Join arrays of one shape and dtype along a new dimension, which is whole. Nothing is communicated.
+
+        stack([jnp.zeros(2), jnp.ones(2)])        # float32[2,2]
+    """
+    xs = [as_value(x, 'stack') for x in operands]
+    if len({x.shape for x in xs}) > 1:
+        raise ValueError(f"all input arrays must have the same shape, got {', '.join(str(x.shape) for x in xs)}")
+    if not xs:
+        raise ValueError('stack needs at least one array')
+    d = dim_of('stack', axis, xs[0].ndim + 1)
+    return concatenate([expand_dims(x, (d,)) for x in xs], d)
+
+
+def unstack(x, axis: int = 0) -> tuple[Value, ...]:
+    """The slices of an array along a dimension, which they lose. It must not be split. Nothing is communicated.
+
+        a, b = unstack(jnp.ones((2, 3)))
+    """
+    x = as_value(x, 'unstack')
+    if not x.ndim:
+        raise ValueError(f"unstack takes arrays with at least one dimension, got {x.type}")
+    d = dim_of('unstack', axis, x.ndim)
+    t = typeof(x)
+    if t.mesh.axis_size(t.partitions[d]) > 1:
+        raise ShardingTypeError(
+            f"unstack takes {t} apart along dimension {d}, which is split over {', '.join(t.partitions[d])}. Gather it first: "
+            f"reshard(x, {written(whole(t, (d,)))}).")
+    return tuple(squeeze(part, (d,)) for part in split(x, (1,) * x.shape[d], d))
+
+
 # ---- rev
 
 def rev(operand, dimensions: Sequence[int]) -> Value:
@@ -223,4 +256,4 @@ def rev(operand, dimensions: Sequence[int]) -> Value:
     return cast(ops.rev(whole_along(x, dims), dimensions=dims), typeof(x))
 
 
-__all__ = ['concatenate', 'index_in_dim', 'pad', 'rev', 'slice', 'slice_in_dim', 'split']
+__all__ = ['concatenate', 'index_in_dim', 'pad', 'rev', 'slice', 'slice_in_dim', 'split', 'stack', 'unstack']

@@ -19,10 +19,11 @@ from distad.ops import sample_sort as distributed
 from distad.ops import sorting as ops
 from distad.ops.cast import cast
 from distad.ops.reshape import reshape
+from distad.types import dtypes
 from distad.types.array_type import ArrayType
 from distad.types.inference import agree
 
-__all__ = ['sort', 'top_k']
+__all__ = ['approx_max_k', 'approx_min_k', 'sort', 'sort_key_val', 'top_k']
 
 
 def sort(operand, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Value | tuple[Value, ...]:
@@ -65,6 +66,15 @@ def _sorted(xs: list, d: int, params: dict) -> list:
         return ops.sort(*xs, dimension=d, **params)                        # which says what is wrong
     moved = cast_all(xs, [t.update(partitions=other) for t in types])
     return cast_all(ops.sort(*moved, dimension=d, **params), types)
+
+
+def sort_key_val(keys, values, dimension: int = -1, is_stable: bool = True) -> tuple[Value, Value]:
+    """Keys sorted along a dimension, and values in the order of the keys. Two arrays of one shape; all else as `sort`.
+
+    >>> sort_key_val(np.float32([3, 1]), np.int32([7, 8]))
+    (Array([1., 3.], dtype=float32), Array([8, 7], dtype=int32))
+    """
+    return sort((keys, values), dimension, is_stable, 1)
 
 
 def in_order(x: Value, d: int) -> Value:
@@ -120,3 +130,27 @@ def _in_line(y, d: int):
     """What each rank has, one after the other, on all of them."""
     y = whole_along(y, (d,))
     return reshape(y, new_sizes=(*y.shape[:d], y.shape[d] * y.shape[d + 1], *y.shape[d + 2:]))
+
+
+def approx_max_k(operand, k: int, reduction_dimension: int = -1, recall_target: float = 0.95, reduction_input_size_override: int = -1,
+                 aggregate_to_topk: bool = True) -> tuple[Value, Value]:
+    """The k greatest elements along a dimension and their indices: exactly, so the other arguments have no effect. See `top_k`.
+
+    >>> approx_max_k(np.float32([3, 1, 2]), 2)
+    (Array([3., 2.], dtype=float32), Array([0, 2], dtype=int32))
+    """
+    return top_k(operand, k, axis=reduction_dimension)
+
+
+def approx_min_k(operand, k: int, reduction_dimension: int = -1, recall_target: float = 0.95, reduction_input_size_override: int = -1,
+                 aggregate_to_topk: bool = True) -> tuple[Value, Value]:
+    """The k least elements along a dimension and their indices, exactly. See `top_k`.
+
+    >>> approx_min_k(np.float32([3, 1, 2]), 2)
+    (Array([1., 2.], dtype=float32), Array([1, 2], dtype=int32))
+    """
+    x = as_value(operand, 'approx_min_k')
+    if not dtypes.is_float(x.dtype):
+        raise TypeError(f"approx_min_k takes floats, got {x.type}. Convert it with astype.")
+    values, places = top_k(kindly(arithmetic.neg, x), k, axis=reduction_dimension)
+    return kindly(arithmetic.neg, values), places

@@ -1,9 +1,4 @@
-"""Discrete Fourier transforms under the names of numpy.fft.
-
-All are linear: unreduced and reduced arrays keep their states. A split dimension that is transformed is gathered first, by one
-all-gather, and the result is split again where its size divides; other dimensions stay as they are. Transforms of real arrays are
-those of complex ones of which half is left out, or put back by symmetry.
-"""
+"""Discrete Fourier transforms under the names of numpy.fft: sizes and norms to choose, over the transforms of `distad.lax.fourier`."""
 
 import math
 import operator
@@ -13,17 +8,16 @@ from textwrap import dedent
 import numpy as np
 
 from distad.core.lift import as_value
-from distad.core.value import Value, typeof
+from distad.core.value import Value
 from distad.lax import slicing
 from distad.lax.dims import dims_of
+from distad.lax.fourier import mirrored, split_as, transformed
 from distad.lax.kind import kindly, whole_along
 from distad.numpy.creation import asarray
 from distad.numpy.elementwise import conj
-from distad.numpy.promotion import converted, inexact
+from distad.numpy.promotion import inexact
 from distad.numpy.repeating import roll
-from distad.ops.cast import cast
 from distad.ops.complex import real
-from distad.ops.fft import fft as fft_p
 from distad.source import bounded
 from distad.types import dtypes
 
@@ -51,23 +45,15 @@ def _resized(x: Value, dims: Sequence[int], sizes: Sequence[int]) -> Value:
 def _transformed(x: Value, dims: tuple[int, ...], inverse: bool, norm: str | None) -> Value:
     if norm not in (None, 'backward', 'ortho', 'forward'):
         raise ValueError(f"fft: norm is 'backward', 'ortho' or 'forward', got {norm!r}")
-    y = kindly(fft_p, converted(x, dtypes.canonical(np.result_type(x.dtype, np.complex64)), False), dims=dims, inverse=inverse)
+    y = transformed(x, dims, inverse)
     n = math.prod(x.shape[d] for d in dims)
     factor = {'ortho': math.sqrt(n) if inverse else 1 / math.sqrt(n), 'forward': n if inverse else 1 / n}.get(norm, 1)
     return y if factor == 1 else y * factor
 
 
-def _split_as(y: Value, x: Value) -> Value:
-    """The result split as the operand, where its sizes divide."""
-    t, before = typeof(y), typeof(x)
-    parts = tuple(axes if not axes or n % t.mesh.axis_size(axes) == 0 else ()
-                  for n, axes in zip(t.shape, before.partitions, strict=True))
-    return cast(y, t.update(partitions=parts))
-
-
 def _complex(name: str, a, s: Sizes, axes: Sizes, inverse: bool, norm: str | None) -> Value:
     x, dims, sizes = _start(name, a, s, axes)
-    return _split_as(_transformed(_resized(whole_along(x, dims), dims, sizes), dims, inverse, norm), x)
+    return split_as(_transformed(_resized(whole_along(x, dims), dims, sizes), dims, inverse, norm), x)
 
 
 def _from_real(name: str, a, s: Sizes, axes: Sizes, norm: str | None) -> Value:
@@ -75,7 +61,7 @@ def _from_real(name: str, a, s: Sizes, axes: Sizes, norm: str | None) -> Value:
     if x.dtype.kind == 'c':
         raise ValueError(f"{name} transforms real arrays, got {x.type}. Use the transform of complex ones.")
     y = _transformed(_resized(whole_along(x, dims), dims, sizes), dims, False, norm)
-    return _split_as(slicing.slice_in_dim(y, 0, sizes[-1] // 2 + 1, axis=dims[-1]), x)
+    return split_as(slicing.slice_in_dim(y, 0, sizes[-1] // 2 + 1, axis=dims[-1]), x)
 
 
 def _to_real(name: str, a, s: Sizes, axes: Sizes, norm: str | None) -> Value:
@@ -87,10 +73,8 @@ def _to_real(name: str, a, s: Sizes, axes: Sizes, norm: str | None) -> Value:
     y = _resized(whole_along(x, dims), dims, [*sizes[:-1], n // 2 + 1])
     if len(dims) > 1:
         y = _transformed(y, dims[:-1], True, norm)
-    y = converted(y, dtypes.canonical(np.result_type(y.dtype, np.complex64)), False)
-    back = conj(slicing.rev(slicing.slice_in_dim(y, 1, (n + 1) // 2, axis=last), (last,)))
-    y = _transformed(slicing.concatenate([y, back], last), (last,), True, norm)
-    return _split_as(kindly(real, y), x)
+    y = _transformed(mirrored(y, n, last), (last,), True, norm)
+    return split_as(kindly(real, y), x)
 
 
 # ---- the names

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from distad.core.lift import as_value, host
-from distad.core.value import Value, typeof
-from distad.errors import ShardingTypeError
+from distad.core.value import Value
 from distad.lax import shape as lax_shape
 from distad.lax import slicing
 from distad.lax.dims import dim_of, dims_of, shape_of
@@ -68,11 +67,7 @@ def stack(arrays: Sequence, axis: int = 0, out: None = None, dtype: Any = None) 
         jnp.stack([jnp.zeros(2), jnp.ones(2)])    # float32[2,2]
     """
     _no_out('stack', out)
-    xs = _of_one_dtype('stack', arrays, dtype)
-    if len({x.shape for x in xs}) > 1:
-        raise ValueError(f"all input arrays must have the same shape, got {', '.join(str(x.shape) for x in xs)}")
-    d = dim_of('stack', axis, xs[0].ndim + 1)
-    return slicing.concatenate([lax_shape.expand_dims(x, (d,)) for x in xs], d)
+    return slicing.stack(_of_one_dtype('stack', arrays, dtype), axis)
 
 
 def _no_out(name: str, out: None) -> None:
@@ -224,16 +219,7 @@ def unstack(x, /, *, axis: int = 0) -> tuple[Value, ...]:
 
         a, b = jnp.unstack(jnp.ones((2, 3)))
     """
-    x = as_value(x, 'unstack')
-    if not x.ndim:
-        raise ValueError(f"unstack takes arrays with at least one dimension, got {x.type}")
-    d = dim_of('unstack', axis, x.ndim)
-    t = typeof(x)
-    if t.mesh.axis_size(t.partitions[d]) > 1:
-        raise ShardingTypeError(
-            f"unstack takes {t} apart along dimension {d}, which is split over {', '.join(t.partitions[d])}. Gather it first: "
-            f"reshard(x, {lax_shape.written(slicing.whole(t, (d,)))}).")
-    return tuple(lax_shape.squeeze(part, (d,)) for part in slicing.split(x, (1,) * x.shape[d], d))
+    return slicing.unstack(x, axis)
 
 
 # ---- turn round

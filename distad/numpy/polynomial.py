@@ -75,12 +75,12 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
     if not cov:
         return found
     base = linalg.inv(matmul(transpose(powers), powers)) / outer(scale, scale)
+    base = base if y.ndim == 1 else expand_dims(base, 2)
     if cov == 'unscaled':
         return found, base
     if x.size <= count:
         raise ValueError(f"polyfit: a scaled covariance takes more than {count} points, got {x.size}. Say cov='unscaled'.")
-    factor = left / (x.size - count)
-    return found, base * getitem(factor, 0) if y.ndim == 1 else expand_dims(base, 2) * factor
+    return found, base * (left / (x.size - count))
 
 
 # ---- arithmetic
