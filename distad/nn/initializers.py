@@ -12,6 +12,7 @@ import numpy as np
 
 from distad import numpy as jnp
 from distad import random
+from distad.lax.placement import reshard
 
 Initializer = Callable[..., Any]
 
@@ -42,6 +43,27 @@ def uniform(scale: float = 1e-2) -> Initializer:
     """Uniform values in [0, scale)."""
     def init(key, shape, dtype=np.float32, out_sharding=None):
         return random.uniform(key, shape, dtype, out_sharding=out_sharding) * np.dtype(dtype).type(scale)
+    return init
+
+
+def truncated_normal(stddev: float = 1e-2, lower: float = -2.0, upper: float = 2.0) -> Initializer:
+    """Normal values of mean 0, cut at `lower` and `upper` times the given deviation, which makes theirs a little less."""
+    def init(key, shape, dtype=np.float32, out_sharding=None):
+        drawn = random.truncated_normal(key, lower, upper, shape, dtype, out_sharding=out_sharding)
+        return drawn * np.dtype(dtype).type(stddev)
+    return init
+
+
+def orthogonal(scale: float = 1.0, column_axis: int = -1) -> Initializer:
+    """Matrices with orthonormal rows or columns, times `scale`; all dimensions but `column_axis` are one."""
+    def init(key, shape, dtype=np.float32, out_sharding=None):
+        if len(shape) < 2:
+            raise ValueError(f"orthogonal needs two dimensions or more, got shape {tuple(shape)}")
+        columns = shape[column_axis]
+        q = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
+        others = [n for d, n in enumerate(shape) if d != column_axis % len(shape)]
+        q = jnp.moveaxis(q.reshape(*others, columns), -1, column_axis) * np.dtype(dtype).type(scale)
+        return q if out_sharding is None else reshard(q, out_sharding)
     return init
 
 

@@ -14,12 +14,30 @@ Keys, bits and recipes are those of JAX 0.12, number for number; floats agree up
 """
 
 from distad.random.continuous import exponential, gumbel, laplace, normal, truncated_normal
+from distad.random.families import (
+    cauchy,
+    clone,
+    double_sided_maxwell,
+    geometric,
+    key_impl,
+    logistic,
+    lognormal,
+    maxwell,
+    multivariate_normal,
+    orthogonal,
+    pareto,
+    rayleigh,
+    triangular,
+    weibull_min,
+)
 from distad.random.keys import PRNGKey, fold_in, key, key_data, split, wrap_key_data
 from distad.random.selection import categorical, choice, permutation
 from distad.random.uniform import bernoulli, bits, rademacher, randint, uniform
 from distad.source import bounded
 
-__all__ = ['PRNGKey', 'bernoulli', 'bits', 'categorical', 'choice', 'exponential', 'fold_in', 'gumbel', 'key', 'key_data',
-           'laplace', 'normal', 'permutation', 'rademacher', 'randint', 'split', 'truncated_normal', 'uniform', 'wrap_key_data']
+__all__ = ['PRNGKey', 'bernoulli', 'bits', 'categorical', 'cauchy', 'choice', 'clone', 'double_sided_maxwell', 'exponential',
+           'fold_in', 'geometric', 'gumbel', 'key', 'key_data', 'key_impl', 'laplace', 'logistic', 'lognormal', 'maxwell',
+           'multivariate_normal', 'normal', 'orthogonal', 'pareto', 'permutation', 'rademacher', 'randint', 'rayleigh', 'split',
+           'triangular', 'truncated_normal', 'uniform', 'weibull_min', 'wrap_key_data']
 
 bounded(globals())

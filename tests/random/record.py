@@ -64,6 +64,19 @@ SAMPLES = [
     'random.key_data(random.wrap_key_data(jnp.arange(6, dtype="uint32").reshape(3, 2)))',
     'jax.grad(lambda x: random.uniform(random.key(16), (3,), minval=x, maxval=2 * x).sum())(2.)',
     'jax.grad(lambda x: random.truncated_normal(random.key(16), x, 2 * x, (3,)).sum())(.5)',
+    'random.logistic(random.key(40), (5,))',
+    'random.cauchy(random.key(40), (5,))',
+    'random.rayleigh(random.key(41), 2., (5,))',
+    'random.weibull_min(random.key(41), 1., jnp.arange(1., 4.), (2, 3))',
+    'random.pareto(random.key(42), jnp.arange(1., 4.))',
+    'random.lognormal(random.key(42), .5, (5,))',
+    'random.triangular(random.key(43), 0., 1., 3., (5,))',
+    'random.geometric(random.key(43), .3, (5,))',
+    'random.maxwell(random.key(44), (2, 3))',
+    'random.double_sided_maxwell(random.key(44), 1., 2., (5,))',
+    'random.multivariate_normal(random.key(45), jnp.arange(2.), jnp.array([[2., 1.], [1., 2.]]), (4,))',
+    'random.orthogonal(random.key(45), 3)',
+    'random.orthogonal(random.key(45), 2, (2,), m=3)',
 ]
 
 BATCHED = [
