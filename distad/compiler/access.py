@@ -7,6 +7,7 @@ concatenate give one for each stretch of the loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distad.core.jaxpr import Equation
@@ -50,6 +51,17 @@ def identity(shape: tuple[int, ...]) -> Index:
 def elementwise_index(shape: tuple[int, ...], out: tuple[int, ...], index: Index) -> Index:
     """The index of an operand of an elementwise op where its result is read: dimensions of size 1 are read again and again."""
     return tuple(p if n == m else ZERO for p, n, m in zip(index, shape, out, strict=True)) if shape else ()
+
+
+def rows_of(axes: Sequence[int], space: tuple[int, ...]) -> int | None:
+    """How many dimensions count rows, where a reduction is over all that is behind them; dimensions of size 1 behind may stay."""
+    k = min(axes, default=0)
+    return k if k and all(n == 1 or d in axes for d, n in enumerate(space) if d >= k) else None
+
+
+def keeps_last(axes: Sequence[int], space: tuple[int, ...]) -> bool:
+    """Whether a reduction leaves elements that lie side by side, side by side: its last dimension that has more than one."""
+    return max((d for d, n in enumerate(space) if n > 1), default=-1) not in axes
 
 
 def is_move(eqn: Equation) -> bool:
@@ -123,7 +135,8 @@ def cuts(eqn: Equation, index: Index) -> list[tuple[int, int]]:
     for d, at in bounds:
         p = index[d]
         if p.loop is not None:
-            found.append((p.loop, (at - p.offset) if p.factor == 1 else 1 - (at - p.offset)))
+            ahead = at - p.offset                                      # the first i with factor * i on the other side of this
+            found.append((p.loop, -(-ahead // p.factor) if p.factor > 0 else -ahead // -p.factor + 1))
     return found
 
 

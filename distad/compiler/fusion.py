@@ -16,7 +16,20 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from distad.compiler.access import CHEAP, JOINS, ZERO, Index, Place, elementwise_index, identity, is_move, local, through
+from distad.compiler.access import (
+    CHEAP,
+    JOINS,
+    ZERO,
+    Index,
+    Place,
+    elementwise_index,
+    identity,
+    is_move,
+    keeps_last,
+    local,
+    rows_of,
+    through,
+)
 from distad.compiler.dce import dce
 from distad.compiler.fused import fused
 from distad.compiler.ordering import ordered
@@ -144,7 +157,7 @@ class _Grouping:
             return False
         space = local(eqn.ins[0] if reduces else eqn.outs[0])
         small = math.prod(space) < self.least
-        if small and not self.all and not self.joining or reduces and not _reducible(eqn, space):
+        if not math.prod(space) or small and not self.all and not self.joining or reduces and not _reducible(eqn, space):
             return False
         self.anew = False
         reads = [r for a in eqn.ins if a.__class__ is Var for r in self.reads(a, identity(local(a)), ())]
@@ -152,7 +165,7 @@ class _Grouping:
             return True
         if small and not any(r.joins and math.prod(local(r.var)) >= self.least for r in reads):
             return False                                       # but a piece of a large pad is worth it: the rest is not made
-        rows = _rows(eqn, space) if reduces else None
+        rows = rows_of(eqn.params['axes'], space) if reduces else None
         joins = {j for r in reads for j in r.joins}
         if joins and rows is not None:                         # loops that are cut do not walk along whole rows
             return False
@@ -304,19 +317,11 @@ def _room(group: Group, joins: set[int], rows: int | None) -> bool:
     return len(group.members) < MEMBERS and len(joined) <= SCREEN and not (joined and (rows is not None or group.rows is not None))
 
 
-def _rows(eqn: Equation, space: tuple[int, ...]) -> int | None:
-    """The number of dimensions that count rows, if a reduction is over all the others."""
-    axes = sorted(eqn.params['axes'])
-    k = len(space) - len(axes)
-    return k if axes == list(range(k, len(space))) and k > 0 and axes else None
-
-
 def _reducible(eqn: Equation, space: tuple[int, ...]) -> bool:
-    """Along the last dimensions, along all, or keeping the last one, along which vectors lie."""
+    """To one element, or to one for each row, or keeping the last dimension, along which vectors lie."""
     axes = eqn.params['axes']
-    if not axes or not math.prod(space):
-        return False
-    return _rows(eqn, space) is not None or len(axes) == len(space) or len(space) - 1 not in axes
+    return bool(axes) and (
+        math.prod(local(eqn.outs[0])) == 1 or rows_of(axes, space) is not None or keeps_last(axes, space))
 
 
 # ---- the program with its groups

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from distad.compiler.access import CHEAP, JOINS, MOVES, Index, chosen, cuts, elementwise_index, identity, local, through
+from distad.compiler.access import CHEAP, JOINS, MOVES, Index, chosen, cuts, elementwise_index, identity, local, rows_of, through
 from distad.compiler.llvm import functions, scalars
 from distad.compiler.llvm.emit import BOOL, F32, F64, LANES, Emitter, Module, Value, element, number, vector
 from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
@@ -69,6 +69,7 @@ class Nest:
         self.module = Module(avx512)
         self.maker = {v: eqn for eqn in jaxpr.equations for v in eqn.outs}
         self.arguments = {v: f'%p{i}' for i, v in enumerate((*jaxpr.ins, *jaxpr.outs))}
+        self.sizes = {where: math.prod(local(v)) for v, where in self.arguments.items()}
         self.inputs = set(jaxpr.ins)
         self.reductions = [eqn for eqn in jaxpr.equations if eqn.primitive.name in REDUCERS]
         self.rows = rows
@@ -84,8 +85,7 @@ class Nest:
         self.plan = self.passes()
 
     def along_row(self, eqn: Equation) -> bool:
-        axes = sorted(eqn.params['axes'])
-        return self.rows is not None and axes == list(range(self.rows, len(self.space)))
+        return self.rows is not None and rows_of(eqn.params['axes'], self.space) == self.rows
 
     # ---- what is done when
 
@@ -134,6 +134,7 @@ class Nest:
                 buffer = self.module.fresh()
                 self.entry.append(f'  {buffer} = alloca [{size} x i8], align 64')
                 self.kept[v] = buffer
+                self.sizes[buffer] = width
                 plan[self.ready[v]].stores.append((v, buffer))
         self.buffers = {b for v, b in self.kept.items() if v not in stored}
         return plan
@@ -397,17 +398,23 @@ class Nest:
     def address(self, base: str, dtype: np.dtype, by: dict[int, int], constant: int) -> tuple[str, int]:
         """A pointer, and by how much it moves with the last loop."""
         e = self.emitter
-        factors: dict[int, int] = {}
-        for d, s in by.items():
-            run = self.runs[self.loop_of[d]]
-            if d == max((c for c in run if self.space[c] > 1), default=run[-1]):
-                factors[self.loop_of[d]] = s
+        factors = {i: self.factor(run, by) for i, run in enumerate(self.runs) if any(by.get(d) for d in run)}
+        spans = [[f * at for at in (self.extent(i)[0], self.extent(i)[1] - 1)] for i, f in factors.items()]
+        if constant + sum(map(min, spans)) < 0 or constant + sum(map(max, spans)) >= self.sizes[base]:
+            raise NotImplementedError('an element that is not in its array')
         total = str(constant)
         for i, s in sorted(factors.items()):
             term = self.counters[i] if s == 1 else e.raw(f'mul nsw i64 {self.counters[i]}, {s}')
             total = e.raw(f'add nsw i64 {term}, {total}')
         step = factors.get(len(self.runs) - 1, 0) if self.first_inner < len(self.runs) else 0
         return e.raw(f'getelementptr {memory(dtype)}, ptr {base}, i64 {total}'), step
+
+    def factor(self, run: list[int], by: dict[int, int]) -> int:
+        """By how much an operand moves with a loop over several dimensions."""
+        dims = [d for d in run if self.space[d] > 1]
+        if any(by.get(c, 0) != by.get(d, 0) * self.space[d] for c, d in itertools.pairwise(dims)):
+            raise NotImplementedError('dimensions that are not one loop to all operands')
+        return by.get(dims[-1], 0)
 
     def mask(self) -> str:
         return '<' + ', '.join(f'i1 {"true" if i < self.lanes else "false"}' for i in range(LANES)) + '>'
@@ -440,7 +447,9 @@ class Nest:
     def store(self, value: Value, base: str, by: dict[int, int], constant: int) -> None:
         e, dtype = self.emitter, value.dtype
         e.lines = self.lines
-        pointer, _ = self.address(base, dtype, by, constant)
+        pointer, step = self.address(base, dtype, by, constant)
+        if step != 1 and self.lanes > 1:
+            raise NotImplementedError('results that do not lie side by side')
         kind, name_ = memory(dtype), value.name
         if dtype.kind == 'b':
             name_ = e.raw(f'zext {value} to <{LANES} x i8>')
