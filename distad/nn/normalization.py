@@ -4,6 +4,7 @@ Over a split dimension each takes the maximum and then a sum over the ranks: two
 for derivatives: it shifts, and changes no value.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,8 +17,10 @@ from distad.lax.dims import dim_of, dims_of
 from distad.lax.kind import kindly, named, with_sharding
 from distad.lax.reduction import reduce_max
 from distad.lax.shape import Sharding
+from distad.numpy.elementwise import log
 from distad.numpy.promotion import converted, inexact, inexact_operands, operands
 from distad.numpy.reductions import chosen, end, max, sum
+from distad.numpy.shapes import broadcast_to
 from distad.numpy.statistics import mean as mean_of
 from distad.ops import arithmetic, elementary, powers
 from distad.ops.broadcast import expand_dims
@@ -34,7 +37,7 @@ from distad.types.array_type import ArrayType
 from distad.types.sharding import NamedSharding
 from distad.types.spec import P
 
-__all__ = ['log_softmax', 'logsumexp', 'one_hot', 'softmax', 'standardize']
+__all__ = ['log_softmax', 'logmeanexp', 'logsumexp', 'one_hot', 'softmax', 'standardize']
 
 Axis = int | Sequence[int] | None
 
@@ -125,6 +128,19 @@ def logsumexp(a, axis: Axis = None, b=None, keepdims: bool = False, return_sign:
         y = kindly(select_n, kindly(lt, sign, scalar(0, sign)), y, scalar(np.nan, y))
     y, sign = (v if keepdims else squeeze(v, dimensions=axes) for v in (y, sign))
     return (y, sign) if return_sign else y
+
+
+def logmeanexp(x, axis: Axis = None, where=None, keepdims: bool = False):
+    """log(mean(exp(x))), without overflow; of what `where` chooses. Arguments, communication and errors as of `logsumexp`.
+
+    >>> logmeanexp(np.float32([1000, 1000]))
+    Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis, keepdims=keepdims, where=where)
+    shape = typeof(x).shape
+    if where is None:
+        return total - math.log(math.prod(shape[d] for d in _dims('logmeanexp', axis, len(shape))))
+    return total - log(sum(broadcast_to(where, shape), axis, keepdims=keepdims))
 
 
 def one_hot(x, num_classes: int, *, dtype=None, axis: int = -1, out_sharding: Sharding = None):
