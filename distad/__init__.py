@@ -28,10 +28,11 @@ from distad import (
     sharding,
     tree,
     tree_util,
+    typing,
 )
 from distad.api import eval_shape, grad, jvp, linearize, make_jaxpr, value_and_grad, vjp
 from distad.callbacks import pure_callback
-from distad.config import config, debug_nans, disable_jit, enable_x64
+from distad.config import config, debug_nans, default_matmul_precision, disable_jit, enable_x64
 from distad.control import policies as checkpoint_policies
 from distad.control.custom_rules import closure_convert, custom_jvp, custom_vjp
 from distad.control.jit import jit
@@ -40,6 +41,7 @@ from distad.control.remat import checkpoint as remat
 from distad.control.shard_map import shard_map
 from distad.control.smap import smap
 from distad.control.vmap import vmap
+from distad.core.eager import ensure_compile_time_eval
 from distad.core.jaxpr import scope as named_scope
 from distad.core.value import Array, typeof
 from distad.errors import (

@@ -168,3 +168,8 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
             step(x)                               # prints and breakpoints in it see arrays
     """
     return config.override(disable_jit=disable)
+
+
+def default_matmul_precision(precision: Any = None) -> AbstractContextManager[None]:
+    """Accepted and without effect, as `precision=` is: products are computed in the precision of their operands or a better one."""
+    return config.override()

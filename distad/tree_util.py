@@ -6,6 +6,7 @@ from distad.tree import (
     GetAttrKey,
     KeyEntry,
     KeyPath,
+    Partial,
     PyTreeDef,
     SequenceKey,
     all_leaves,
@@ -33,8 +34,8 @@ from distad.tree import structure as tree_structure
 from distad.tree import transpose as tree_transpose
 from distad.tree import unflatten as tree_unflatten
 
-__all__ = ['DictKey', 'FlattenedIndexKey', 'GetAttrKey', 'KeyEntry', 'KeyPath', 'PyTreeDef', 'SequenceKey', 'all_leaves', 'keystr',
-           'register_dataclass', 'register_pytree_node', 'register_pytree_node_class', 'register_pytree_with_keys',
-           'register_pytree_with_keys_class', 'register_static', 'tree_all', 'tree_broadcast', 'tree_flatten', 'tree_flatten_with_path',
-           'tree_leaves', 'tree_leaves_with_path', 'tree_map', 'tree_map_with_path', 'tree_reduce', 'tree_structure', 'tree_transpose',
-           'tree_unflatten', 'treedef_children', 'treedef_is_leaf', 'treedef_tuple']
+__all__ = ['DictKey', 'FlattenedIndexKey', 'GetAttrKey', 'KeyEntry', 'KeyPath', 'Partial', 'PyTreeDef', 'SequenceKey', 'all_leaves',
+           'keystr', 'register_dataclass', 'register_pytree_node', 'register_pytree_node_class', 'register_pytree_with_keys',
+           'register_pytree_with_keys_class', 'register_static', 'tree_all', 'tree_broadcast', 'tree_flatten',
+           'tree_flatten_with_path', 'tree_leaves', 'tree_leaves_with_path', 'tree_map', 'tree_map_with_path', 'tree_reduce',
+           'tree_structure', 'tree_transpose', 'tree_unflatten', 'treedef_children', 'treedef_is_leaf', 'treedef_tuple']

@@ -5,6 +5,7 @@ Python function on blocks with everything else bound. Ranks outside the mesh kno
 """
 
 from collections import OrderedDict
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -145,3 +146,12 @@ def frozen(block) -> np.ndarray:
 
 EAGER = EagerTrace()
 traces.start(EAGER)
+
+
+def ensure_compile_time_eval() -> AbstractContextManager[None]:
+    """What is known is computed now in a `with` block, also while a function is traced; traced values may not be used in it.
+
+        with ensure_compile_time_eval():
+            n = int(jnp.sum(mask))                # a number for shapes, of a mask that is no traced value
+    """
+    return traces.use_trace(EAGER)

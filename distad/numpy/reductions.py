@@ -25,7 +25,7 @@ from distad.ops.reduction import limit
 from distad.ops.reshape import reshape
 from distad.types import dtypes
 
-__all__ = ['all', 'amax', 'amin', 'any', 'argmax', 'argmin', 'count_nonzero', 'max', 'min', 'prod', 'ptp', 'sum']
+__all__ = ['all', 'amax', 'amin', 'any', 'argmax', 'argmin', 'count_nonzero', 'max', 'min', 'minmax', 'prod', 'ptp', 'sum']
 
 Axis = int | Sequence[int] | None
 
@@ -173,6 +173,16 @@ def min(a, axis: Axis = None, out: None = None, keepdims: bool = False, initial=
 
 
 amax, amin = max, min
+
+
+def minmax(a, axis: Axis = None, out: None = None, keepdims: bool = False, initial=None, where=None):
+    """Minimum and maximum; `initial` is one for both, or a pair. All else as `max`, twice.
+
+    >>> minmax(np.float32([3, 1, 2]))
+    (Array(1., dtype=float32), Array(3., dtype=float32))
+    """
+    low, high = initial if isinstance(initial, tuple) else (initial, initial)
+    return min(a, axis, out, keepdims, low, where), max(a, axis, out, keepdims, high, where)
 
 
 def ptp(a, axis: Axis = None, out: None = None, keepdims: bool = False):

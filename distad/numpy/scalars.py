@@ -37,6 +37,8 @@ class ScalarType:
         return f"<dtype {self.__name__}>"
 
 
+DTypeLike = str | type | np.dtype | ScalarType
+
 bool_ = ScalarType(bool)
 int8, int16, int32, int64 = map(ScalarType, ('int8', 'int16', 'int32', 'int64'))
 uint8, uint16, uint32, uint64 = map(ScalarType, ('uint8', 'uint16', 'uint32', 'uint64'))

@@ -15,6 +15,7 @@ from distad.lax import slicing as lax_slicing
 from distad.lax import sorting as lax
 from distad.lax.dims import dim_of
 from distad.lax.kind import kindly, settle, whole_along
+from distad.numpy.elementwise import invert, negative
 from distad.numpy.promotion import ArrayLike, converted, promoted
 from distad.numpy.shapes import ravel
 from distad.numpy.taking import take
@@ -25,7 +26,7 @@ from distad.ops.compare import ge, select_n
 from distad.ops.sample_sort import permute
 from distad.types import dtypes
 
-__all__ = ['argpartition', 'argsort', 'digitize', 'lexsort', 'partition', 'searchsorted', 'sort', 'sort_complex']
+__all__ = ['argpartition', 'argsort', 'digitize', 'lexsort', 'partition', 'searchsorted', 'sort', 'sort_complex', 'top_k']
 
 
 def _start(name: str, a, axis: int | None, kind=None, order=None):
@@ -81,6 +82,24 @@ def argsort(a: ArrayLike, axis: int | None = -1, *, kind: str | None = None, ord
     _, at = lax.sort((x, numbers), dimension=d)
     at = turned(at, d) if descending else at
     return at if dtype is None else converted(at, dtypes.canonical(dtype), False)
+
+
+def top_k(a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = 'largest', sorted: bool = True) -> tuple[Value, Value]:
+    """The k greatest elements along a dimension, the greatest first, or with mode='smallest' the least; and their indices.
+
+    a: [..., n, ...], real; sorted: accepted, they always are. Returns values and int32 indices [..., k, ...]. Communication and errors
+    as of `lax.top_k`.
+
+        jnp.top_k(jnp.array([3, 1, 2]), 2)        # (3, 2), (0, 2)
+    """
+    x = as_value(a, 'top_k')
+    if mode not in ('largest', 'smallest'):
+        raise ValueError(f"top_k: mode is 'largest' or 'smallest', got {mode!r}")
+    if mode == 'largest':
+        return lax.top_k(x, k, axis=axis)
+    turn = negative if dtypes.is_float(x.dtype) else invert         # which turns the order round for all integers
+    values, places = lax.top_k(turn(x), k, axis=axis)
+    return turn(values), places
 
 
 def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Value:

@@ -153,6 +153,15 @@ def test_switches_for_a_while():
     with jax.disable_jit():
         assert f(jnp.ones(2))[0] == 2
     assert seen == ['StageTracer', 'Array']
+    with jax.default_matmul_precision('float32'):
+        assert_array_equal(jax.jit(jnp.dot)(A, B), A @ B)
+
+    @jax.jit
+    def doubled(x):
+        with jax.ensure_compile_time_eval():
+            n = int(jnp.sum(jnp.arange(3)))
+        return x[:n] * 2
+    assert doubled(jnp.ones(4)).shape == (3,)
     with jax.enable_x64():
         assert jnp.ones(2).dtype == np.float64
     assert jnp.ones(2).dtype == np.float32

@@ -144,6 +144,15 @@ def test_sets_of_two():
     assert_array_equal(jnp.setxor1d(a, b, size=3), [1, 5, 1])
 
 
+def test_extrema():
+    x = np.array([3, 1, 2], np.uint8)
+    same(jnp.minmax(X, 1), (X.min(1), X.max(1)))
+    same(jnp.minmax(X, initial=(-1, 99)), (-1, 99))
+    same(jnp.top_k(x, 2), ([3, 2], [0, 2]))
+    for dtype in ('uint8', 'int32', 'float32'):
+        same(jnp.top_k(x.astype(dtype), 2, mode='smallest'), ([1, 2], [1, 2]))
+
+
 def test_a_copy_is_the_callers_own():
     x = jnp.arange(3)
     y = np.array(x)
