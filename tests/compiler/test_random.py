@@ -31,6 +31,12 @@ SAME: tuple[Callable, ...] = (                                       # of one sh
     lambda c: (c[..., ::-1] + c) * 0.4, lambda c: jnp.where(c > 0.3, c, -c * 0.5))
 
 
+def fits(x: Array, y: Array) -> tuple[Array, Array]:
+    if math.prod(np.broadcast_shapes(x.shape, y.shape)) > 1 << 20:
+        raise ValueError('too large')
+    return x, y
+
+
 def broadcast(r: random.Random, x: Array) -> Array:
     k = r.randint(0, x.ndim)
     return jnp.broadcast_to(jnp.expand_dims(x, k), (*x.shape[:k], r.choice((1, 1, 2, 3)), *x.shape[k:]))
@@ -41,9 +47,13 @@ def reduction(r: random.Random, x: Array) -> Array:
 
 
 def part(r: random.Random, x: Array) -> Array:
-    starts = [r.randrange(n) if r.random() < 0.5 else 0 for n in x.shape]
-    return x[tuple(slice(a, r.randint(a + 1, n) if r.random() < 0.5 else n, r.choice((1, 1, 1, 2, 3)))
-                   for a, n in zip(starts, x.shape, strict=True))]
+    def entry(n: int) -> int | slice:
+        kind = r.random()
+        if kind < 0.1:
+            return r.randrange(n)
+        first = r.randrange(n) if kind < 0.5 else 0
+        return slice(first, r.randint(first + 1, n) if r.random() < 0.5 else n, r.choice((1, 1, 1, 2, 3)))
+    return x[tuple(map(entry, x.shape))]
 
 
 def padded(r: random.Random, x: Array) -> Array:
@@ -74,25 +84,30 @@ def scanned(r: random.Random, x: Array) -> Array:
 
 
 OPS: tuple[Callable, ...] = (                                        # of a source of choices, and two values made before
-    *(lambda r, x, y: r.choice(BINARY)(x, y),) * 4, *(lambda r, x, y: r.choice(UNARY)(x),) * 2, *(lambda r, x, y: reduction(r, x),) * 3,
-    *(lambda r, x, y: broadcast(r, x),) * 2, *(lambda r, x, y: part(r, x),) * 2, *(lambda r, x, y: padded(r, x),) * 2,
+    *(lambda r, x, y: r.choice(BINARY)(*fits(x, y)),) * 4,
+    *(lambda r, x, y: r.choice(UNARY)(x),) * 2,
+    *(lambda r, x, y: reduction(r, x),) * 3,
+    *(lambda r, x, y: broadcast(r, x),) * 2,
+    *(lambda r, x, y: part(r, x),) * 3,
+    *(lambda r, x, y: padded(r, x),) * 2,
     *(lambda r, x, y: concatenated(r, x, y),) * 2,
     lambda r, x, y: x * r.choice((0.5, -1, 3)) + r.choice((0, 1)),
-    lambda r, x, y: jnp.where(x > 0, x, y),
-    lambda r, x, y: jnp.where(x < y, y, 0.25),
+    lambda r, x, y: jnp.where(x > 0, *fits(x, y)),
+    lambda r, x, y: jnp.where(jnp.less(*fits(x, y)), y, 0.25),
     lambda r, x, y: jnp.transpose(x, r.sample(range(x.ndim), x.ndim)),
     lambda r, x, y: jnp.flip(x, r.randrange(x.ndim)),
     lambda r, x, y: jnp.squeeze(x),
     lambda r, x, y: x.reshape(r.choice(((-1,), (1, *x.shape), (*x.shape, 1), (x.shape[0], -1)))),
-    lambda r, x, y: jnp.expand_dims(x, -1) * jnp.expand_dims(y, -2),
+    lambda r, x, y: jnp.multiply(*fits(jnp.expand_dims(x, -1), jnp.expand_dims(y, -2))),
     lambda r, x, y: jnp.cumsum(x, r.randrange(x.ndim)) * 0.2,
     lambda r, x, y: x.at[tuple(r.randrange(n) for n in x.shape)].set(1.5),
     lambda r, x, y: jnp.round(x).astype(np.int32).astype(x.dtype) * 0.5,
-    lambda r, x, y: (x > y) & (y > -1),
+    lambda r, x, y: jnp.greater(*fits(x, y)) & (y > -1),
     lambda r, x, y: nn.softmax(x, r.randrange(x.ndim)),
     lambda r, x, y: x - jnp.mean(x, -1, keepdims=True),
     lambda r, x, y: jnp.var(x, r.randrange(x.ndim), keepdims=True),
     lambda r, x, y: r.choice(SAME)(x),
+    lambda r, x, y: x[tuple(r.randrange(n) for n in x.shape)] * y,
     lambda r, x, y: rounds(r, x),
     lambda r, x, y: scanned(r, x))
 

@@ -251,7 +251,7 @@ class Nest:
 
     def text(self) -> str:
         self.survey()
-        first_inner = self.rows if self.rows is not None else self.runs[-1][0]
+        first_inner = self.rows if self.rows is not None else self.runs[-1][0] if self.runs else 0      # one element has no loop
         self.first_inner = self.loop_of[first_inner] if first_inner < len(self.space) else len(self.runs)
         for eqn in self.reductions:
             if not self.along_row(eqn):
