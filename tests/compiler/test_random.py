@@ -15,6 +15,8 @@ import pytest
 import distad as jax
 import distad.numpy as jnp
 from distad import Array, lax, nn
+from distad.compiler.llvm import engine
+from distad.compiler.llvm.loops import kernel_text
 from distad.config import config
 from tests.compiler.test_fusion import BACKENDS
 
@@ -52,7 +54,8 @@ def part(r: random.Random, x: Array) -> Array:
         if kind < 0.1:
             return r.randrange(n)
         first = r.randrange(n) if kind < 0.5 else 0
-        return slice(first, r.randint(first + 1, n) if r.random() < 0.5 else n, r.choice((1, 1, 1, 2, 3)))
+        last = r.randint(first + 1, n) if r.random() < 0.5 else n
+        return slice(first, last, r.choice((1, 1, 2, 3))) if r.random() < 0.8 else slice(None, None, r.choice((-1, -2, -3)))
     return x[tuple(map(entry, x.shape))]
 
 
@@ -125,7 +128,7 @@ def program(seed: int, largest: int) -> tuple[Callable, list[np.ndarray]]:
 
     def f(*known):
         choices, made = random.Random(seed), list(known)
-        for _ in range(choices.randint(4, 16)):
+        for _ in range(choices.randint(6, 20)):
             x, y = (made[-1 - min(len(made) - 1, int(choices.expovariate(0.4)))] for _ in range(2))
             try:
                 v = choices.choice(OPS)(choices, x, y)
@@ -133,7 +136,7 @@ def program(seed: int, largest: int) -> tuple[Callable, list[np.ndarray]]:
                 continue
             if 0 < v.size <= largest and v.ndim < 6:
                 made.append(v)
-        return tuple(choices.sample(made, min(2, len(made)))) + (made[-1],)
+        return tuple(choices.sample(made, min(3, len(made)))) + (made[-1],)
     return f, operands
 
 
@@ -167,5 +170,13 @@ def close(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize('first', range(0, 100, 10))
-def test_random_programs(first) -> None:
+def test_random_programs(first, monkeypatch) -> None:
+    def text(*group) -> str:
+        """Cuts into many boxes alone are a reason to refuse; an access that is not proved is a fault, though it does no harm."""
+        try:
+            return kernel_text(*group)
+        except NotImplementedError as error:
+            assert 'boxes' in str(error)
+            raise
+    monkeypatch.setattr(engine, 'kernel_text', text)
     assert not [fault for seed in range(first, first + 10) for fault in faults(seed)]
