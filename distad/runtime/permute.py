@@ -28,20 +28,17 @@ def permute(group: Group, x: np.ndarray, pairs: Sequence[tuple[int, int]], *, wh
     me = group.index
     to = next((d for s, d in pairs if s == me), None)
     source = next((s for s, d in pairs if d == me), None)
-    if source is None:
-        out = np.zeros(x.shape, x.dtype)
-    elif source == me:
-        return x
+    if not x.nbytes or all(s == d for s, d in pairs):    # nobody sends
+        return x if source == me else np.zeros(x.shape, x.dtype)
+    if source == me:                                     # nothing for this rank to do, but it takes part: all count alike
+        out, to, source = x, None, None
     else:
-        out = np.empty(x.shape, x.dtype)
-    if group.size == 1 or not x.nbytes:
-        return out
+        out = np.zeros(x.shape, x.dtype) if source is None else np.empty(x.shape, x.dtype)
     sent = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
-    into = out.reshape(-1).view(np.uint8)
-
     pieces = [slice(i, i + config.max_message_bytes) for i in range(0, sent.size, config.max_message_bytes)]
 
     def start(comm):
+        into = None if source is None else out.reshape(-1).view(np.uint8)
         requests = [] if source is None else [comm.Irecv(into[piece], source) for piece in pieces]
         if to is not None:
             requests += [comm.Isend(sent[piece], to) for piece in pieces]

@@ -4,7 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from distad.config import config
 from distad.runtime import collectives, mpi, recorder
+from distad.runtime.permute import permute
 from distad.types.dtypes import KEY, bfloat16, float0
 
 NUMBERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, bfloat16,
@@ -189,3 +191,15 @@ def test_a_collective_is_given_up(mesh, monkeypatch):
     fresh = group(mesh)
     assert fresh is not g and fresh.channel.calls == 0 and g.channel.calls == before + 1
     assert collectives.all_reduce(fresh, np.float32(1)) == 2
+
+
+@pytest.mark.meshes((3,))
+def test_a_rank_that_keeps_its_block_takes_part_in_a_permutation(mesh):
+    """Collectives are told apart by their numbers, which have to be the same on all ranks."""
+    group = mpi.group(mesh, ('X',))
+    with config.override(check='comm'), recorder.count() as counted:
+        got = permute(group, np.full(2, mpi.rank(), np.float32), [(0, 0), (1, 2), (2, 1)])
+        collectives.all_reduce(group, np.ones(2))
+    assert got.tolist() == [[0., 2., 1.][mpi.rank()]] * 2
+    assert counted.by_op == {'collective-permute': 1, 'all-reduce': 1}
+    assert len(set(collectives.agree(group, str(recorder.recent()[-1].call).encode()))) == 1
