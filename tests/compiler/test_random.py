@@ -144,7 +144,7 @@ def loss(f: Callable) -> Callable:
     return lambda *xs: sum((jnp.sum(jnp.square(y)) for y in f(*xs) if y.dtype.kind == 'f'), jnp.sum(xs[0]) * 0.1)
 
 
-def faults(seed: int, largest: int = 4000) -> list[str]:
+def faults(seed: int, largest: int = 4000, backends: Sequence[bool] = BACKENDS) -> list[str]:
     """What differs between a program run equation by equation and the same program joined, forwards or backwards."""
     f, operands = program(seed, largest)
     if seed % 3 == 0:
@@ -153,7 +153,7 @@ def faults(seed: int, largest: int = 4000) -> list[str]:
     with config.override(enable_x64=seed % 4 == 3, fuse_from=2), np.errstate(all='ignore'):
         xs = list(map(jnp.asarray, operands))
         want = [np.asarray(y) for y in f(*xs)]
-        for llvm in BACKENDS:
+        for llvm in backends:
             with config.override(llvm=llvm):
                 got = [np.asarray(y) for y in jax.jit(lambda *xs: f(*xs))(*xs)]
             for i, (a, b) in enumerate(zip(got, want, strict=True)):
@@ -179,4 +179,5 @@ def test_random_programs(first, monkeypatch) -> None:
             assert 'boxes' in str(error)
             raise
     monkeypatch.setattr(engine, 'kernel_text', text)
-    assert not [fault for seed in range(first, first + 10) for fault in faults(seed)]
+    # NumPy runs a group equation by equation, so every fourth is enough
+    assert not [fault for seed in range(first, first + 10) for fault in faults(seed, 4000, BACKENDS[:2 if seed % 4 == 1 else 1])]

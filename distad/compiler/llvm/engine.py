@@ -48,7 +48,7 @@ def _possible() -> bool:
 
 
 def kernel(jaxpr: Jaxpr, space: tuple[int, ...], rows: int | None) -> Callable | None:
-    """`f(*operands, *results)` for a group; None where its loops would be cut into too many boxes."""
+    """`f(*operands, *results)` for a group; None where its loop nest is refused (see `loops`)."""
     return _remembered(_Structure(jaxpr, space, rows))
 
 
@@ -78,7 +78,8 @@ def _remembered(structure: _Structure) -> Callable | None:
     jaxpr = structure.jaxpr
     try:
         text = kernel_text(jaxpr, structure.space, structure.rows, bool(_llvm().get_host_cpu_features().get('avx512f')))
-    except NotImplementedError:
+    except NotImplementedError as refused:
+        log.logger.debug('NumPy runs a group over %s: %s', structure.space, refused)
         return None
     count = len(jaxpr.ins) + len(jaxpr.outs)
     digest = hashlib.sha256(f'{_machine()}\n{count}\n{text}'.encode()).hexdigest()[:32]
