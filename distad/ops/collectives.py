@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distad.core.batching import EACH, alike
-from distad.core.primitive import NoRule, Place, Primitive
+from distad.core.primitive import Message, NoRule, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.ops.arithmetic import div, mul
 from distad.ops.casts import (
@@ -216,10 +216,15 @@ def _permute_kernel(place: Place, ins, outs, params) -> Callable:
     return together(lambda flat, given: permute(group, flat, params['perm'], where=place))
 
 
+def _permuted(ins, outs, params) -> list[Message]:
+    """Where every block stays or goes nowhere, nobody sends."""
+    return [] if all(s == d for s, d in params['perm']) else sends('collective-permute')(ins, outs, params)
+
+
 ppermute = Primitive(
     'ppermute', type=_permute_type, kernel=_permute_kernel, jvp=n_ary_jvp(lambda: ppermute),
     transpose=n_ary(lambda cts, xs, *, axes, perm: ppermute(*cts, axes=axes, perm=tuple((d, s) for s, d in perm))),
-    batch=EACH, linearity=ADDITIVE, multiple=True, messages=sends('collective-permute'))
+    batch=EACH, linearity=ADDITIVE, multiple=True, messages=_permuted)
 
 
 # ---- pmax and pmin
