@@ -51,7 +51,8 @@ def commands(workload: str, ranks: int) -> dict[str, tuple[list[str], dict[str, 
 
 def run(workload: str, command: list[str], variables: dict[str, str], limit: float) -> list[dict]:
     """The results of one side, once."""
-    environ = {k: v for k, v in os.environ.items() if k not in ('OPENBLAS_CORETYPE', 'OPENBLAS_L2_SIZE') and 'proxy' not in k.lower()}
+    ours = ('OPENBLAS_CORETYPE', 'OPENBLAS_L2_SIZE', 'PYTHONDONTWRITEBYTECODE')
+    environ = {k: v for k, v in os.environ.items() if k not in ours and 'proxy' not in k.lower()}
     environ |= ONE_THREAD | variables | {'PYTHONPATH': os.pathsep.join([str(HERE), *filter(None, [os.environ.get('PYTHONPATH')])])}
     if 'distad' not in variables.values() and 'by_hand.py' not in command:
         environ['PYTHONPATH'] = str(HERE)
