@@ -7,8 +7,6 @@ keeps programs from deadlocks.
 
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from distad.compiler.codegen import Writer, compile_alone
 from distad.compiler.dce import dce
 from distad.compiler.text import messages
@@ -20,7 +18,7 @@ from distad.core.value import Linear, Zero, typeof
 from distad.errors import ShardingTypeError, VaryingPredicateError
 from distad.ops.basic import instantiated, zeros_of
 from distad.ops.cast import cast
-from distad.ops.compare import eq, ge, le, not_, select_n
+from distad.ops.compare import not_, select_n, takes
 from distad.ops.stop import stopped
 from distad.transforms.batch import AxisData, batch_jaxpr, program_mentions
 from distad.transforms.linearize import LinearTrace, split_jaxpr
@@ -178,23 +176,12 @@ def _batch(axis: AxisData, values, dims, *, branches: Branches):
     index = cast(index, t.update(reduced=t.reduced.intersection(t.mesh.manual_axes)))     # what is selected says what the result is
     made = []
     for i, b in enumerate(branches):
-        chosen_here = _is(index, i, len(branches))
+        chosen_here = takes(index, i, len(branches)) if typeof(index).dtype != bool else index if i else not_(index)
         mine = [_guarded(axis, x, d, chosen_here) for x, d in zip(xs, d_xs, strict=True)]
         program, out_dims = batch_jaxpr(b, axis, [typeof(x) for x, _ in mine], [d for _, d in mine], [True] * len(b.outs))
         made.append(call(*(x for x, _ in mine), jaxpr=program, name=f"branch_{i}"))
     return [axis.bind(select_n, axis.beside(index, 0, typeof(ys[0]).ndim - 1), *ys) if len(ys) > 1 else ys[0]
             for ys in zip(*made, strict=True)], [0] * len(made[0])
-
-
-def _is(index, i: int, count: int):
-    """Which elements choose branch i; an index out of range is the first or the last."""
-    if typeof(index).dtype == bool:
-        return index if i else not_(index)
-    if count == 1:
-        return ge(index, index)
-    if i == 0:
-        return le(index, np.int32(0))
-    return ge(index, np.int32(i)) if i == count - 1 else eq(index, np.int32(i))
 
 
 def _guarded(axis: AxisData, x, dim: int | None, chosen_here):

@@ -78,13 +78,15 @@ def _select_transpose(ct, which, *cases):
         elif by_bool and i == 0:
             cts.append(unbroadcast(select_n(which, ct, zero), case.type))
         else:
-            chosen = which if by_bool else _takes(which, i, len(cases))
+            chosen = which if by_bool else takes(which, i, len(cases))
             cts.append(unbroadcast(select_n(chosen, zero, ct), case.type))
     return cts
 
 
-def _takes(which, i: int, count: int):
-    """Where an integer choice takes case i."""
+def takes(which, i: int, count: int):
+    """Where an integer choice takes case i; what is out of range takes the first or the last."""
+    if count == 1:
+        return ge(which, which)
     if i == 0:
         return le(which, np.int32(0))
     return ge(which, np.int32(i)) if i == count - 1 else eq(which, np.int32(i))

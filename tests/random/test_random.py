@@ -30,7 +30,6 @@ def test_samples_are_those_of_jax(row):
     check(row)
 
 
-@pytest.mark.skipif(not hasattr(jax, 'vmap'), reason='vmap is not built yet')
 @pytest.mark.parametrize('row', TABLES['batched'], ids=lambda row: row['call'])
 def test_batches_are_those_of_jax(row):
     check(row)
