@@ -71,11 +71,13 @@ def lower_decile(walls: list[float]) -> float:
     return sorted(walls)[len(walls) // 10]
 
 
-def measure(workload: str, rounds: int, limit: float) -> dict[str, dict[str, dict]]:
+def measure(workload: str, rounds: int, limit: float, chosen: list[str]) -> dict[str, dict[str, dict]]:
     """case -> side -> seconds, CPU seconds, ratio to the first side, peak memory, checksum."""
     found: dict[str, dict[str, list[dict]]] = {}
     for turn in range(rounds):
         for side, (command, variables) in commands(workload, WORKLOADS[workload]).items():
+            if chosen and side not in chosen:
+                continue
             print(f'{workload}, round {turn + 1} of {rounds}: {side}', flush=True)
             for result in run(workload, command, variables, limit):
                 found.setdefault(result['case'], {}).setdefault(side, []).append(result)
@@ -97,13 +99,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('workloads', nargs='*', metavar='workload', help=f'of {", ".join(WORKLOADS)}; all by default')
     parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--sides', nargs='+', default=[], help="some of: distad 'by hand' JAX 'JAX, 2 processes' PyTorch autograd")
     parser.add_argument('--limit', type=float, default=300, help='seconds that one side may take')
     parser.add_argument('--out', type=Path, default=HERE.parent / 'docs')
     args = parser.parse_args()
     kept = args.out / 'benchmarks.json'
     results = json.loads(kept.read_text()) if kept.exists() else {}
     for workload in args.workloads or WORKLOADS:
-        results[workload] = measure(workload, args.rounds, args.limit)
+        results[workload] = measure(workload, args.rounds, args.limit, args.sides)
         args.out.mkdir(exist_ok=True)
         kept.write_text(json.dumps(results, indent=1))
         (args.out / 'benchmarks.md').write_text(table.page(results))
