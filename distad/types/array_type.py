@@ -134,14 +134,11 @@ class ArrayType:
 
     def tangent(self) -> ArrayType:
         """The type of tangents: the same states; float0 for values that have no derivative."""
-        return self.update(dtype=dtypes.tangent_dtype(self.dtype))
+        return _tangent(self)
 
     def dual(self) -> ArrayType:
         """The type of cotangents: unreduced and reduced axes change places, all other states stay."""
-        if self.kind != 'sum':
-            raise ShardingTypeError(
-                f'{self} has no cotangent type: only unreduced axes of kind sum have; make it whole with reshard first')
-        return self.update(dtype=dtypes.tangent_dtype(self.dtype), unreduced=self.reduced, reduced=self.unreduced)
+        return _dual(self)
 
     to_ct_aval = dual
     to_tangent_aval = tangent
@@ -170,6 +167,19 @@ def axis_state(t: ArrayType, axis: str) -> str:
     if axis in t.varying:
         return 'V'
     return 'S' if any(axis in names for names in t.partitions) else 'N'
+
+
+@lru_cache(maxsize=8192)
+def _tangent(t: ArrayType) -> ArrayType:
+    return t.update(dtype=dtypes.tangent_dtype(t.dtype))
+
+
+@lru_cache(maxsize=8192)
+def _dual(t: ArrayType) -> ArrayType:
+    if t.kind != 'sum':
+        raise ShardingTypeError(
+            f'{t} has no cotangent type: only unreduced axes of kind sum have; make it whole with reshard first')
+    return t.update(dtype=dtypes.tangent_dtype(t.dtype), unreduced=t.reduced, reduced=t.unreduced)
 
 
 @lru_cache(maxsize=16384)
