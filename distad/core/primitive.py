@@ -21,6 +21,7 @@ holds `NoRule(why)`; using it raises with the primitive's name and the reason.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -137,11 +138,14 @@ class Primitive:
         made = tuple(map(place.out, outs))
         impl, out = self.impl, made if self.multiple else made[0]
 
-        def run(*blocks):
-            return impl(*blocks, out=out, **params)
         ufunc = getattr(impl, 'ufunc', None)
-        if ufunc is not None and all(t.dtype == out.dtype for t in ins):
-            run.may_write = lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
+        if ufunc is None or any(t.dtype != out.dtype for t in ins):
+            return lambda *blocks: impl(*blocks, out=out, **params)
+        if ufunc.resolve_dtypes((out.dtype,) * len(ins) + (None,))[-1] == out.dtype:
+            run = partial(ufunc)                       # nothing between the call and NumPy's loop
+        else:
+            run = partial(impl, out=out, **params)
+        run.may_write = lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
         return run
 
 

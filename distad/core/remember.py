@@ -19,7 +19,7 @@ from distad.core.primitive import Primitive
 from distad.core.trace import Trace, current_trace, use_trace
 from distad.core.value import Array, is_scalar
 from distad.types.array_type import ArrayType
-from distad.types.mesh import Mesh, get_abstract_mesh, get_mesh
+from distad.types.mesh import Mesh, meshes_in_use
 from distad.types.sharding import NamedSharding
 from distad.types.spec import P
 
@@ -91,7 +91,7 @@ def remembered(f: Callable, numbers: bool = False) -> Callable:
             plan = plans.get(key)
         except TypeError:                           # an argument that is no key
             return f(*args, **kwargs)
-        if plan is None or plan.placed is not placed or plan.around[0] is not get_mesh() or plan.around[1] is not get_abstract_mesh():
+        if plan is None or plan.placed is not placed or plan.around is not (now := meshes_in_use()) and plan.around != now:
             out, made = _noted(f, args, kwargs, numbers, placed)
             if len(plans) >= _LIMIT:
                 plans.clear()
@@ -134,7 +134,7 @@ def _noted(f: Callable, args: tuple, kwargs: dict, numbers: bool, placed: Mesh |
     with use_trace(noting):
         out = f(*args, **kwargs)
     given = [x for x in args if x.__class__ is Array or numbers and x.__class__ in _NUMBERS]
-    around = (get_mesh(), get_abstract_mesh())
+    around = meshes_in_use()
     results = (out,) if out.__class__ is Array else out
     if noting.tape and results.__class__ is tuple and all(y.__class__ is Array and y.block is not None for y in results):
         run, number = _replay(noting.tape, given, results, out.__class__ is Array)

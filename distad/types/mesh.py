@@ -235,6 +235,11 @@ NO_MESH = Mesh(np.empty((), dtype=object), ())
 _current: ContextVar[tuple[Mesh, AbstractMesh]] = ContextVar('distad_mesh', default=(NO_MESH, EMPTY_MESH))
 
 
+def meshes_in_use() -> tuple[Mesh, AbstractMesh]:
+    """What get_mesh and get_abstract_mesh give."""
+    return _current.get()
+
+
 def get_mesh() -> Mesh:
     """The mesh in use; an empty one if none was set."""
     return _current.get()[0]
