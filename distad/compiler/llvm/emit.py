@@ -11,14 +11,26 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.types import dtypes
+
 LANES = 16
 
 F32, F64, I32, I64, BOOL = map(np.dtype, (np.float32, np.float64, np.int32, np.int64, bool))
 
 
+def register(dtype: np.dtype) -> np.dtype:
+    """What elements of a dtype are in a register: halves are the float32 numbers that they stand for (see `halves`)."""
+    return F32 if dtypes.is_half(dtype) else dtype
+
+
 def element(dtype: np.dtype) -> str:
     """LLVM's name of the type of one element in a register; truth values are single bits there."""
-    return {'b': 'i1', 'f': {2: 'half', 4: 'float', 8: 'double'}.get(dtype.itemsize)}.get(dtype.kind, f'i{8 * dtype.itemsize}')
+    return {'b': 'i1', 'f': {4: 'float', 8: 'double'}.get(dtype.itemsize)}.get(dtype.kind, f'i{8 * dtype.itemsize}')
+
+
+def memory(dtype: np.dtype) -> str:
+    """LLVM's name of one element in memory: truth values are bytes there, halves two."""
+    return 'i8' if dtype.kind == 'b' else 'i16' if dtypes.is_half(dtype) else element(dtype)
 
 
 def vector(dtype: np.dtype) -> str:
@@ -165,6 +177,8 @@ class Emitter:
         self.lines.append(f'{name}:')
 
     def splat(self, value, dtype: np.dtype) -> Value:
+        if dtypes.is_half(dtype):
+            value, dtype = float(dtype.type(value)), F32
         return Value(self, f'splat ({element(dtype)} {number(value, dtype)})', dtype)
 
     def like(self, value, other: Value) -> Value:

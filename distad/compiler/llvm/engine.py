@@ -76,8 +76,11 @@ class _Structure:
 @functools.lru_cache(maxsize=4096)
 def _remembered(structure: _Structure) -> Callable | None:
     jaxpr = structure.jaxpr
+    features = _llvm().get_host_cpu_features()
     try:
-        text = kernel_text(jaxpr, structure.space, structure.rows, bool(_llvm().get_host_cpu_features().get('avx512f')))
+        text = kernel_text(jaxpr, structure.space, structure.rows, bool(features.get('avx512f')))
+        if ' half' in text and not features.get('f16c', True):
+            raise NotImplementedError('a processor without conversions of float16')
     except NotImplementedError as refused:
         log.logger.debug('NumPy runs a group over %s: %s', structure.space, refused)
         return None

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from distad.compiler.access import CHEAP, JOINS, MOVES, Index, chosen, cuts, elementwise_index, identity, local, rows_of, through
-from distad.compiler.llvm import functions, scalars
-from distad.compiler.llvm.emit import BOOL, F32, F64, LANES, Emitter, Module, Value, element, number, vector
+from distad.compiler.llvm import functions, halves, scalars
+from distad.compiler.llvm.emit import BOOL, F32, F64, LANES, Emitter, Module, Value, element, memory, number, register, vector
 from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
+from distad.types import dtypes
 
 REDUCERS = {'reduce_sum': 0.0, 'reduce_max': -math.inf, 'reduce_min': math.inf}
 KEPT_BYTES = 1 << 19           # buffers of one row, on the stack
@@ -26,9 +27,13 @@ CHEAP_COST = 4                 # equations that are rather computed twice than k
 BOXES = 64                     # more would be more code than a pass over memory is worth
 
 
-def memory(dtype: np.dtype) -> str:
-    """LLVM's name of one element in memory: truth values are bytes there."""
-    return 'i8' if dtype.kind == 'b' else element(dtype)
+def neutral(name: str, dtype: np.dtype) -> str:
+    """What a reduction starts with."""
+    value = REDUCERS[name]
+    if dtype.kind in 'iu':
+        info = np.iinfo(dtype)
+        value = min(max(value, info.min), info.max)
+    return number(value, dtype)
 
 
 def strides(shape: Sequence[int]) -> list[int]:
@@ -343,7 +348,7 @@ class Nest:
         stored = [self.value(v, identity(self.space)) for v, _ in p.stores]
         reduced = [self.value(eqn.ins[0], identity(self.space)) for eqn in p.reductions]
         for value, (v, where) in zip(stored, p.stores, strict=True):          # after all loads: a result may lie on an operand
-            self.store(value, where, *self.place_of(v, where))
+            self.store(value, v.type.dtype, where, *self.place_of(v, where))
         for value, eqn in zip(reduced, p.reductions, strict=True):
             self.accumulate(eqn, value)
         return self.lines
@@ -442,42 +447,44 @@ class Nest:
                           f'{self.mask()}, <{LANES} x {kind}> zeroinitializer)')
         if dtype.kind == 'b':
             return e.op(f'icmp ne <{LANES} x i8> {found}, zeroinitializer', BOOL)
-        return Value(e, found, dtype)
+        return halves.opened(e, Value(e, found, halves.U16), dtype) if dtypes.is_half(dtype) else Value(e, found, dtype)
 
-    def store(self, value: Value, base: str, by: dict[int, int], constant: int) -> None:
-        e, dtype = self.emitter, value.dtype
+    def in_memory(self, value: Value, dtype: np.dtype) -> str:
+        """A vector as it lies in memory, with its type."""
+        if dtype.kind == 'b':
+            return f'<{LANES} x i8> ' + self.emitter.raw(f'zext {value} to <{LANES} x i8>')
+        return str(halves.closed(self.emitter, value, dtype) if dtypes.is_half(dtype) else value)
+
+    def store(self, value: Value, dtype: np.dtype, base: str, by: dict[int, int], constant: int) -> None:
+        e = self.emitter
         e.lines = self.lines
         pointer, step = self.address(base, dtype, by, constant)
         if step != 1 and self.lanes > 1:
             raise NotImplementedError('results that do not lie side by side')
-        kind, name_ = memory(dtype), value.name
-        if dtype.kind == 'b':
-            name_ = e.raw(f'zext {value} to <{LANES} x i8>')
+        kind, told = memory(dtype), self.in_memory(value, dtype)
         if self.lanes == LANES:
-            e.do(f'store <{LANES} x {kind}> {name_}, ptr {pointer}, align {dtype.itemsize}')
+            e.do(f'store {told}, ptr {pointer}, align {dtype.itemsize}')
             return
         name = f'@llvm.masked.store.v{LANES}{_short(dtype)}.p0'
         self.module.declare(f'declare void {name}(<{LANES} x {kind}>, ptr, i32, <{LANES} x i1>)')
-        e.do(f'call void {name}(<{LANES} x {kind}> {name_}, ptr {pointer}, i32 {dtype.itemsize}, <{LANES} x i1> {self.mask()})')
+        e.do(f'call void {name}({told}, ptr {pointer}, i32 {dtype.itemsize}, <{LANES} x i1> {self.mask()})')
 
     def store_row(self, v: Var, value: Value, lines: list[str]) -> None:
-        e = self.emitter
+        e, dtype = self.emitter, v.type.dtype
         e.lines = lines
-        pointer, _ = self.address(self.arguments[v], value.dtype, *self.linear(local(v), self.out_index(v)))
-        one = e.raw(f'extractelement {value}, i64 0')
-        if value.dtype.kind == 'b':
-            one = e.raw(f'zext i1 {one} to i8')
-        e.do(f'store {memory(value.dtype)} {one}, ptr {pointer}, align {value.dtype.itemsize}')
+        pointer, _ = self.address(self.arguments[v], dtype, *self.linear(local(v), self.out_index(v)))
+        one = e.raw(f'extractelement {self.in_memory(value, dtype)}, i64 0')
+        e.do(f'store {memory(dtype)} {one}, ptr {pointer}, align {dtype.itemsize}')
 
     # ---- reductions
 
     def begin_row(self, eqn: Equation, p: Pass) -> None:
         """An accumulator that starts anew with each row."""
-        dtype = eqn.ins[0].type.dtype
+        dtype = register(eqn.ins[0].type.dtype)
         wide = F64 if dtype == F32 and eqn.primitive.name == 'reduce_sum' and math.prod(self.space[self.rows:]) > 1 << 14 else dtype
         slot = self.module.fresh()
         self.entry.append(f'  {slot} = alloca {vector(wide)}, align 64')
-        start = f'splat ({element(wide)} {number(REDUCERS[eqn.primitive.name], wide)})'
+        start = f'splat ({element(wide)} {neutral(eqn.primitive.name, wide)})'
         p.header.append(f'  store {vector(wide)} {start}, ptr {slot}')
         self.accumulators[eqn.outs[0]] = (slot, wide)
 
@@ -488,7 +495,7 @@ class Nest:
         e = self.emitter
         held, e.lines = e.lines, []
         total = self.across(eqn, Value(e, e.raw(f'load {vector(wide)}, ptr {slot}'), wide))
-        total = e.convert(total, out.type.dtype)
+        total = scalars.converted(e, total, out.type.dtype)
         if out in self.arguments:
             self.store_row(out, total, e.lines)
         self.row_memo[(out, self.reduced_index(eqn))] = total
@@ -497,13 +504,13 @@ class Nest:
 
     def begin_late(self, eqn: Equation) -> None:
         out, name = eqn.outs[0], eqn.primitive.name
-        dtype = out.type.dtype
-        start = number(REDUCERS[name], dtype)
+        dtype = register(out.type.dtype)
+        start = neutral(name, dtype)
         if not local(out) or math.prod(local(out)) == 1:
-            wide = F64 if name == 'reduce_sum' else dtype
+            wide = F64 if name == 'reduce_sum' and dtype.kind == 'f' else dtype
             slot = self.module.fresh()
             self.entry += [f'  {slot} = alloca {vector(wide)}, align 64',
-                           f'  store {vector(wide)} splat ({element(wide)} {number(REDUCERS[name], wide)}), ptr {slot}']
+                           f'  store {vector(wide)} splat ({element(wide)} {neutral(name, wide)}), ptr {slot}']
             self.accumulators[out] = (slot, wide)
             return
         counter, slot = self.module.fresh(), self.module.fresh()
@@ -520,9 +527,10 @@ class Nest:
         slot, wide = found
         e = self.emitter
         e.lines = self.finish
-        total = e.convert(self.across(eqn, Value(e, e.raw(f'load {vector(wide)}, ptr {slot}'), wide)), out.type.dtype)
-        one = e.raw(f'extractelement {total}, i64 0')
-        e.do(f'store {element(out.type.dtype)} {one}, ptr {self.arguments[out]}')
+        dtype = out.type.dtype
+        total = scalars.converted(e, self.across(eqn, Value(e, e.raw(f'load {vector(wide)}, ptr {slot}'), wide)), dtype)
+        one = e.raw(f'extractelement {self.in_memory(total, dtype)}, i64 0')
+        e.do(f'store {memory(dtype)} {one}, ptr {self.arguments[out]}')
 
     def accumulate(self, eqn: Equation, value: Value) -> None:
         e, out = self.emitter, eqn.outs[0]
@@ -539,7 +547,7 @@ class Nest:
             return
         where = self.linear(local(out), self.reduced_index(eqn))
         before = self.load(self.arguments[out], value.dtype, *where)
-        self.store(self.combined(eqn, before, value), self.arguments[out], *where)
+        self.store(self.combined(eqn, before, value), value.dtype, self.arguments[out], *where)
 
     def combined(self, eqn: Equation, x: Value, y: Value) -> Value:
         if eqn.primitive.name == 'reduce_sum':

@@ -11,9 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from distad.compiler.access import rows_of
 from distad.compiler.llvm import functions as f
+from distad.compiler.llvm import halves
 from distad.compiler.llvm.emit import BOOL, F32, F64, Emitter, Value
 from distad.core.jaxpr import Equation
+from distad.types import dtypes
 
 Rule = Callable[..., Value]
 
@@ -94,28 +97,54 @@ TABLE: dict[str, tuple[str, Rule]] = {
 }
 
 
+# What gives a half for halves: nothing is to be rounded.
+EXACT = frozenset({'neg', 'max', 'min', 'clamp', 'relu', 'relu6', 'abs', 'sign', 'floor', 'ceil', 'trunc', 'round', 'copysign',
+                   'select_n', 'stop_gradient', 'relabel'})
+
+
 def serves(eqn: Equation) -> bool:
-    """Whether an elementwise equation can be made here."""
-    known = TABLE.get(eqn.primitive.name)
-    if eqn.primitive.name in REDUCTIONS:
-        return eqn.ins[0].type.dtype in (F32, F64)
-    dtypes = [a.type.dtype for a in (*eqn.ins, *eqn.outs)]
-    if known is None or not all(map(native, dtypes)):
-        return False
+    """Whether an elementwise equation, or a reduction, can be made here."""
     name = eqn.primitive.name
-    if name == 'select_n':
-        return dtypes[0] == BOOL and len(eqn.ins) == 3
-    if name == 'pow' and dtypes[0] != dtypes[1]:
+    dtypes_ = [a.type.dtype for a in (*eqn.ins, *eqn.outs)]
+    if name in REDUCTIONS:
+        return _summed(eqn)
+    known = TABLE.get(name)
+    if known is None or not all(map(native, dtypes_)):
         return False
-    return all(a.type.dtype.kind in known[0] for a in eqn.ins)
+    if name == 'select_n':
+        return dtypes_[0] == BOOL and len(eqn.ins) == 3
+    if name == 'pow' and dtypes_[0] != dtypes_[1]:
+        return False
+    return all(kind(a.type.dtype) in known[0] for a in eqn.ins)
+
+
+def _summed(eqn: Equation) -> bool:
+    """Reductions of numbers; of halves those that have their sums in registers, where they are float32."""
+    x, out = eqn.ins[0].type, eqn.outs[0].type
+    if dtypes.is_half(x.dtype):
+        return math.prod(out.local_shape) == 1 or rows_of(eqn.params['axes'], x.local_shape) is not None
+    return x.dtype.kind in 'iu' or x.dtype in (F32, F64)
+
+
+def kind(dtype: np.dtype) -> str:
+    return 'f' if dtypes.is_half(dtype) else dtype.kind
 
 
 def native(dtype: np.dtype) -> bool:
-    return dtype.kind in 'iub' or dtype.kind == 'f' and dtype.itemsize in (4, 8)
+    return dtype.kind in 'iub' or dtype in (F32, F64) or dtypes.is_half(dtype)
 
 
 def apply(e: Emitter, eqn: Equation, operands: list[Value]) -> Value:
     """The result of one equation from its operands."""
-    if eqn.primitive.name == 'convert_element_type':
-        return e.convert(operands[0], eqn.outs[0].type.dtype)
-    return TABLE[eqn.primitive.name][1](e, *operands, **eqn.params)
+    name, dtype = eqn.primitive.name, eqn.outs[0].type.dtype
+    if name == 'convert_element_type':
+        return converted(e, operands[0], dtype)
+    y = TABLE[name][1](e, *operands, **eqn.params)
+    return halves.rounded(e, y, dtype) if dtypes.is_half(dtype) and name not in EXACT else y
+
+
+def converted(e: Emitter, x: Value, dtype: np.dtype) -> Value:
+    """A value as the number of another dtype."""
+    if not dtypes.is_half(dtype):
+        return e.convert(x, dtype)
+    return halves.rounded(e, x if x.dtype.kind == 'f' else e.convert(x, F32), dtype)
