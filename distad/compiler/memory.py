@@ -15,7 +15,7 @@ from distad.core.jaxpr import Atom, Equation, Jaxpr, Var
 
 VIEWS = frozenset({'transpose', 'squeeze', 'reshape', 'slice', 'split', 'rev', 'broadcast_in_dim', 'relabel', 'stop_gradient',
                    'dynamic_slice', 'optimization_barrier', 'pcast', 'real', 'imag'})
-WRITES_INTO = frozenset({'fused', 'dot_general'})
+WRITES_INTO = frozenset({'fused', 'dot_general', 'add_dot'})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

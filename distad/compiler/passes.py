@@ -21,6 +21,7 @@ from distad.compiler.hoist import hoisted
 from distad.compiler.inline import inlined
 from distad.compiler.invariant import invariant
 from distad.compiler.llvm import engine, scalars
+from distad.compiler.products import added_in_place
 from distad.compiler.simplify import simplified
 from distad.compiler.slices import sliced_first
 from distad.config import config
@@ -55,7 +56,7 @@ def _joined(jaxpr: Jaxpr, times: int) -> Jaxpr:
         return (times * (eqn.params['length'] if eqn.primitive.name == 'scan' else 1),)
     passes: list[tuple[str, Pass]] = [('inside', lambda j: _inside(j, known, rounds, _joined)), ('buckets', bucketed)]
     if not config.check_values:                          # where each operation is looked at, each is one
-        passes.append(('fuse', partial(_fused, times=times)))
+        passes = [('products', added_in_place), *passes, ('fuse', partial(_fused, times=times))]
     return _through(passes, jaxpr)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from distad.ops import blas
+
 # ((contracting of x, contracting of y), (batch of x, batch of y))
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
 Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -36,6 +38,32 @@ def product(x: Sequence[int], y: Sequence[int], dimension_numbers: DimensionNumb
     if work == operand == result:
         return kernel
     return lambda a, b: kernel(a.astype(work, copy=False), b.astype(work, copy=False)).astype(result, copy=False)
+
+
+def added(x: Sequence[int], y: Sequence[int], dimension_numbers: DimensionNumbers, dtype: np.dtype) -> Kernel | None:
+    """A function `(total, x, y) -> total + product`, as one GEMM; None where a product and a sum are as fast.
+
+    The total is part of the sums that GEMM takes: of more than some 300 products they may differ in the last bit from the sum of
+    both. So the array to write into has no say in it: the total is brought there first, if it is not there.
+    """
+    (cx, cy), (bx, by) = dimension_numbers
+    fx = [d for d in range(len(x)) if d not in cx]
+    fy = [d for d in range(len(y)) if d not in cy]
+    m, n, k = math.prod(x[d] for d in fx), math.prod(y[d] for d in fy), math.prod(x[d] for d in cx)
+    if bx or not blas.pays(m, n, k, dtype):
+        return None
+    left, right, add = _laid(x, [*fx, *cx], (m, k)), _laid(y, [*cy, *fy], (k, n)), blas.adder(m, n, k, dtype)
+
+    def into(total, a, b, out):
+        if total.ctypes.data != out.ctypes.data or total.strides != out.strides:
+            np.copyto(out, total)
+        add(left(a), right(b), out.reshape(m, n))
+
+    def kernel(total, a, b):
+        out = np.empty(total.shape, dtype)
+        into(total, a, b, out)
+        return out
+    return _writing(kernel, into)
 
 
 def work_dtype(operand: np.dtype, result: np.dtype) -> np.dtype:
