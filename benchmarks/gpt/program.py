@@ -1,9 +1,10 @@
 """The GPT step for distad and JAX: a map over the ranks, gradients of varying copies, one psum."""
 
+import time
 from functools import partial
 
 import numpy as np
-from measure import report
+from measure import report, say
 from problem import EPSILON, HEAD, HEADS, LAYERS, LENGTH, RATE, SHAPES, WIDTH, checksum, data, init, views
 from side import RANK, RANKS, P, jax, jnp, mesh, part, place
 
@@ -43,7 +44,10 @@ def step(p, tokens, wanted):
 
 before = init()
 tokens, wanted = (place(x, P('X')) for x in data(RANKS))
-state = [step({name: place(x, P()) for name, x in views(before).items()}, tokens, wanted)]
+placed = {name: place(x, P()) for name, x in views(before).items()}
+start = time.perf_counter()
+state = [jax.block_until_ready(step(placed, tokens, wanted))]
+say('first step, tracing and compiling included', [time.perf_counter() - start], rank=RANK)
 check = checksum(before, np.concatenate([part(state[0][name]).ravel() for name in SHAPES]))
 
 
