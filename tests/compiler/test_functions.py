@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -48,7 +49,7 @@ def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
         near = want.astype(dtype)
     same = (got == near) | (np.isnan(got) & np.isnan(near))
     with np.errstate(all='ignore'):
-        unit = np.maximum(np.spacing(np.abs(near)), np.finfo(dtype).smallest_subnormal)
+        unit = np.maximum(np.spacing(np.abs(near)), ml_dtypes.finfo(dtype).smallest_subnormal).astype(LONG)
         return np.where(same, 0, np.abs(got.astype(LONG) - want) / unit).astype(float)
 
 

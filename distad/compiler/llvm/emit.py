@@ -249,7 +249,7 @@ class Emitter:
 
     def function(self, name: str, body: Callable, *operands: Value) -> Value:
         """A call of a function that is written once for each dtype: `body(emitter, *values) -> value`."""
-        full = f'@{name}_{_suffix(operands[0].dtype)}'
+        full = f'@{name}' + ''.join(f'_{v.dtype.kind}{8 * v.dtype.itemsize}' for v in operands)
         self.module.define(full, body, [v.dtype for v in operands])
         dtype = self.module.functions[full]
         return self.op(f'call {vector(dtype)} {full}({", ".join(map(str, operands))})', dtype)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from distad.compiler.access import rows_of
+from distad.compiler.llvm import digits, halves, integers
 from distad.compiler.llvm import functions as f
-from distad.compiler.llvm import halves
 from distad.compiler.llvm.emit import BOOL, F32, F64, Emitter, Value
 from distad.core.jaxpr import Equation
 from distad.types import dtypes
@@ -24,6 +24,11 @@ Rule = Callable[..., Value]
 def _function(name: str, body: Callable) -> Rule:
     """Written once in a kernel, then inlined."""
     return lambda e, *xs: e.function(name, body, *xs)
+
+
+def _by_kind(name: str, whole: Callable, real: Callable) -> Rule:
+    """One rule for integers and one for floats."""
+    return lambda e, *xs: e.function(name, real if xs[0].dtype.kind == 'f' else whole, *xs)
 
 
 def _comparison(how: str) -> Rule:
@@ -51,8 +56,15 @@ def _round(e: Emitter, x: Value, rounding_method: int) -> Value:
     return e.call('llvm.rint' if rounding_method == 1 else 'llvm.round', x.dtype, x)
 
 
+def _pow(e: Emitter, x: Value, y: Value) -> Value:
+    if x.dtype != y.dtype:                                           # an integer exponent
+        return e.convert(_pow(e, e.convert(x, F64), e.convert(y, F64)), x.dtype)
+    return e.function('pow', f.pow, x, y)
+
+
 REDUCTIONS = frozenset({'reduce_sum', 'reduce_max', 'reduce_min'})
-FLOATS, NUMBERS, ALL, BITS = 'f', 'fiu', 'fiub', 'iub'
+FLOATS, HALVES, INTEGERS, BITS = 'f', 'h', 'iu', 'iub'
+REALS, NUMBERS, ALL = FLOATS + HALVES, FLOATS + HALVES + INTEGERS, FLOATS + HALVES + BITS
 
 # name: the kinds of dtypes of the operands, and the rule
 TABLE: dict[str, tuple[str, Rule]] = {
@@ -60,38 +72,54 @@ TABLE: dict[str, tuple[str, Rule]] = {
     'add_any': (NUMBERS, lambda e, x, y: x + y),
     'sub': (NUMBERS, lambda e, x, y: x - y),
     'mul': (NUMBERS, lambda e, x, y: x * y),
-    'div': (FLOATS, lambda e, x, y: x / y),
+    'div': (NUMBERS, lambda e, x, y: x / y if x.dtype.kind == 'f' else integers.divide(e, x, y)),
+    'rem': (NUMBERS, _by_kind('rem', integers.rem, digits.rem)),
+    'remainder': (NUMBERS, _by_kind('remainder', integers.remainder, digits.remainder)),
+    'floor_divide': (NUMBERS, _by_kind('floor_divide', integers.floor_divide, digits.floor_divide)),
     'neg': (NUMBERS, lambda e, x: -x),
-    'max': (NUMBERS, f.maximum),
-    'min': (NUMBERS, f.minimum),
-    'clamp': (NUMBERS, lambda e, low, x, high: f.minimum(e, f.maximum(e, x, low), high)),
+    'max': (ALL, f.maximum),
+    'min': (ALL, f.minimum),
+    'clamp': (ALL, lambda e, low, x, high: f.minimum(e, f.maximum(e, x, low), high)),
     'relu': (NUMBERS, _relu),
     'relu6': (NUMBERS, lambda e, x: _relu(e, x, 6)),
     'abs': (NUMBERS, lambda e, x: e.abs(x)),
     'sign': (NUMBERS, _sign),
     'square': (NUMBERS, lambda e, x: x * x),
     'integer_pow': (NUMBERS, lambda e, x, y: f.integer_power(e, x, y)),
-    'sqrt': (FLOATS, lambda e, x: e.sqrt(x)),
-    'rsqrt': (FLOATS, lambda e, x: 1.0 / e.sqrt(x)),
-    'pow': (FLOATS, _function('pow', f.pow)),
-    'floor': (FLOATS, _intrinsic('floor')),
-    'ceil': (FLOATS, _intrinsic('ceil')),
-    'trunc': (FLOATS, _intrinsic('trunc')),
-    'round': (FLOATS, _round),
-    'is_finite': (FLOATS, lambda e, x: e.abs(x) < math.inf),
-    'signbit': (FLOATS, lambda e, x: e.bitcast(x, f.integer(x.dtype)) < 0),
-    'copysign': (FLOATS, lambda e, x, y: e.copysign(x, y)),
-    **{name: (ALL, _comparison(name)) for name in ('eq', 'ne')},
-    **{name: (NUMBERS, _comparison(name)) for name in ('lt', 'le', 'gt', 'ge')},
+    'sqrt': (REALS, lambda e, x: e.sqrt(x)),
+    'rsqrt': (REALS, lambda e, x: 1.0 / e.sqrt(x)),
+    'pow': (NUMBERS, _pow),
+    'floor': (REALS, _intrinsic('floor')),
+    'ceil': (REALS, _intrinsic('ceil')),
+    'trunc': (ALL, lambda e, x: e.call('llvm.trunc', x.dtype, x) if x.dtype.kind == 'f' else x),
+    'round': (REALS, _round),
+    'is_finite': (REALS, lambda e, x: e.abs(x) < math.inf),
+    'signbit': (REALS, lambda e, x: e.bitcast(x, f.integer(x.dtype)) < 0),
+    'copysign': (REALS, lambda e, x, y: e.copysign(x, y)),
+    **{name: (ALL, _comparison(name)) for name in ('eq', 'ne', 'lt', 'le', 'gt', 'ge')},
     'and': (BITS, lambda e, x, y: x & y),
     'or': (BITS, lambda e, x, y: x | y),
     'xor': (BITS, lambda e, x, y: x ^ y),
     'not': (BITS, lambda e, x: ~x),
+    'int_pow': (INTEGERS, _function('int_pow', integers.power)),
+    'shift_left': (INTEGERS, integers.shift_left),
+    'shift_right_logical': (INTEGERS, integers.shift_right_logical),
+    'shift_right_arithmetic': (INTEGERS, integers.shift_right_arithmetic),
+    'population_count': (INTEGERS, integers.population_count),
+    'clz': (INTEGERS, integers.leading_zeros),
+    'mulhi': (INTEGERS, integers.high_product),
+    'gcd': (INTEGERS, _function('gcd', integers.greatest_divisor)),
+    'lcm': (INTEGERS, _function('lcm', integers.least_multiple)),
+    'ldexp': (NUMBERS, _function('ldexp', digits.ldexp)),
+    'exponent': (REALS, digits.exponent),
+    'nextafter': (FLOATS, digits.next_after),
+    'spacing': (FLOATS, digits.spacing),
+    'reduce_precision': (FLOATS, digits.reduce_precision),
     'select_n': (ALL, lambda e, which, x, y: e.select(which, y, x)),
     'convert_element_type': (ALL, None),
     'stop_gradient': (ALL, lambda e, x: x),
     'relabel': (ALL, lambda e, x, to: x),
-    **{name: (FLOATS, _function(name, getattr(f, name))) for name in (
+    **{name: (REALS, _function(name, getattr(f, name))) for name in (
         'exp', 'exp2', 'expm1', 'log', 'log2', 'log10', 'log1p', 'logistic', 'tanh', 'sin', 'cos', 'tan', 'atan', 'sinh',
         'cosh', 'asinh', 'acosh', 'atanh', 'erf', 'erfc')},
 }
@@ -113,8 +141,6 @@ def serves(eqn: Equation) -> bool:
         return False
     if name == 'select_n':
         return dtypes_[0] == BOOL and len(eqn.ins) == 3
-    if name == 'pow' and dtypes_[0] != dtypes_[1]:
-        return False
     return all(kind(a.type.dtype) in known[0] for a in eqn.ins)
 
 
@@ -127,7 +153,8 @@ def _summed(eqn: Equation) -> bool:
 
 
 def kind(dtype: np.dtype) -> str:
-    return 'f' if dtypes.is_half(dtype) else dtype.kind
+    """A letter of the table."""
+    return HALVES if dtypes.is_half(dtype) else dtype.kind
 
 
 def native(dtype: np.dtype) -> bool:
