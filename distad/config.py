@@ -115,11 +115,14 @@ class Config:
         self._follow()
 
     def _follow(self) -> None:
-        """What follows from the switches: a flag for each check, and `mode`, which tells programs made under other switches apart."""
+        """What follows from the switches: a flag for each check; `mode`, which tells programs made under other switches apart; and
+        `stamp`, an object for each setting of all of them: what was decided under another one has to be decided anew.
+        """
         here = vars(self)
         here['check_types'], here['check_comm'] = 'types' in self.check, 'comm' in self.check
         here['check_values'] = self.debug_nans or 'values' in self.check
         here['mode'] = self.enable_x64 + 2 * self.check_values
+        here['stamp'] = object()
 
     @contextmanager
     def override(self, **values: Any) -> Iterator[None]:

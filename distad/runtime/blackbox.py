@@ -36,7 +36,6 @@ _NUMBER = struct.Struct('=q')
 _write, _write_time = _SLOT_FORMAT.pack_into, struct.Struct('=d').pack_into
 # A signal that nobody has a use for; the first ones belong to the C library.
 SIGNAL = signal.SIGRTMIN + 11 if hasattr(signal, 'SIGRTMIN') else None
-_TEXTS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class Seen:
 class Box:
     """The memory of a node, and in it the part that this rank writes. `ranks` are the ranks of the node."""
 
-    __slots__ = ('memory', 'file', 'ranks', 'first', 'slot', 'number', 'texts', 'holds')
+    __slots__ = ('memory', 'file', 'ranks', 'first', 'slot', 'number', 'holds')
 
     def __init__(self, file: int, ranks: Sequence[int], rank: int) -> None:
         # An anonymous mapping (file -1) is this rank's alone.
@@ -97,7 +96,6 @@ class Box:
         self.first = _PART * self.ranks.index(rank)
         self.slot = self.number = 0
         self.holds = False  # the claim
-        self.texts: dict[tuple, tuple[bytes, Any]] = {}
         stacks = _answer()
         _HEAD_FORMAT.pack_into(self.memory, self.first, rank + 1, os.getpid(), threading.main_thread().ident or 0, stacks, 0)
 
@@ -112,12 +110,6 @@ class Box:
     def end(self, ended: float) -> None:
         """Note that it has ended."""
         _write_time(self.memory, self.slot + _ENDED, ended)
-
-    def keep(self, key: tuple, kept: Any, text: bytes) -> None:
-        """Remember the text of a collective in `texts`. `kept` are the objects that the key tells apart by their id()."""
-        if len(self.texts) >= _TEXTS:
-            self.texts.clear()
-        self.texts[key] = (text, kept)
 
     def say(self, words: str) -> None:
         """Leave last words."""

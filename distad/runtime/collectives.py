@@ -27,8 +27,8 @@ import numpy as np
 from distad.config import config
 from distad.errors import DisagreementError
 from distad.runtime import blackbox, exact, mpi, recorder
-from distad.runtime.mpi import Group
-from distad.runtime.recorder import NOWHERE, Record
+from distad.runtime.mpi import Channel, Group
+from distad.runtime.recorder import NOWHERE, Kind, Record
 from distad.source import user_source
 from distad.types import dtypes
 
@@ -41,30 +41,62 @@ def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, given: bool = 
 
     An operand that is `given` may be overwritten, and becomes the result. Large ones go in several messages.
     """
-    dtype, operation, add = _way(x.dtype, kind, config.reproducible)
-    if _nothing_to_send(group, x):
+    if where.source is None:
+        where = recorder.here(where)
+    key = (id(where), x.dtype, x.nbytes, kind)
+    plan = group.known.get(key)
+    if plan is None or plan.stamp is not config.stamp:
+        plan = _remember(group, key, _planned(group, x, kind, where))
+    if plan.said is None:
         return x
-    if add is not None:
-        return _all_added(group, x, add, where)
-    sent = _to_wire(x, dtype)
+    if plan.add is not None:
+        return _all_added(group, x, plan.add, where)
+    if not plan.plain:
+        sent = _to_wire(x, plan.dtype)
+        return _from_wire(_reduced(group, sent, given or sent is not x and plan.dtype is not _UINT8, plan), x.dtype)
+    if given and x.__class__ is np.ndarray and x.flags.c_contiguous:
+        return _reduced(group, x, True, plan)
+    return _reduced(group, np.asarray(x, order='C'), False, plan)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Plan:
+    """All that is decided about the all-reduce of one place before its operand is there."""
+
+    stamp: object
+    where: Any
+    said: Kind | None       # None if there is nothing to send
+    dtype: np.dtype         # of the wire; `plain` if that of the operand
+    plain: bool
+    start: Callable[[Any, np.ndarray], Any]
+    add: Callable | None
+
+
+def _planned(group: Group, x: np.ndarray, kind: str, where: Any) -> _Plan:
+    dtype, operation, add = _way(x.dtype, kind, config.reproducible)
+    in_place, nbytes, said = mpi.in_place(), x.size * dtype.itemsize, None
+    if not _nothing_to_send(group, x):
+        messages = 1 if nbytes <= min(2 * _PIECE, config.max_message_bytes) else -(-x.size // _step(dtype))
+        said = _said('all-reduce', group, x.dtype, nbytes, where, messages)
+    return _Plan(stamp=config.stamp, where=where, said=said, dtype=dtype, plain=x.dtype is dtype, add=add,
+                 start=lambda comm, x: comm.Iallreduce(in_place, x, operation))
+
+
+def _reduced(group: Group, sent: np.ndarray, given: bool, plan: _Plan) -> np.ndarray:
+    """The sum in the dtype of the wire, in place of a contiguous operand or of its copy."""
     # MPI copies an operand that it must not overwrite before it adds. Here a piece is copied when its turn comes.
-    out = sent if given or sent is not x and dtype is not _UINT8 else np.empty_like(sent)
-    if sent.nbytes <= min(2 * _PIECE, config.max_message_bytes):
-        starts = (_sum_of(out, sent, operation),)
+    noted, channel = _begin(plan.said, group, plan.where), group.channel
+    if plan.said.messages == 1:
+        out = sent if given else sent.copy()
+        _message(noted, channel, plan.start, out)
     else:
-        summands = _pieces(sent)
-        starts = [_sum_of(*pair, operation) for pair in zip(summands if out is sent else _pieces(out), summands, strict=True)]
-    communicate('all-reduce', group, x.dtype, sent.nbytes, where, *starts)
-    return _from_wire(out, x.dtype)
-
-
-def _sum_of(out: np.ndarray, summand: np.ndarray, operation: Any) -> Callable[[Any], Any]:
-    """The start of one message, whose result takes the place of the operand or of its copy."""
-    def start(comm: Any) -> Any:
-        if out is not summand:
-            out[...] = summand
-        return comm.Iallreduce(mpi.in_place(), out, operation)
-    return start
+        out = sent if given else np.empty_like(sent)
+        for piece, summand in zip(_pieces(out), _pieces(sent), strict=True):
+            if not given:
+                piece[...] = summand
+            _message(noted, channel, plan.start, piece)
+    recorder.end(noted)
+    return out
 
 
 @functools.lru_cache
@@ -78,42 +110,60 @@ _PIECE = 4 << 20  # bytes of one message: large ones were three times as fast in
 
 
 def _pieces(x: np.ndarray) -> list[np.ndarray]:
-    step, flat = max(min(_PIECE, config.max_message_bytes) // x.itemsize, 1), x.reshape(-1)
+    step, flat = _step(x.dtype), x.reshape(-1)
     return [flat[i:i + step] for i in range(0, flat.size, step)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One of several messages of a collective, and what to do when it has come."""
-
-    start: Callable[[Any], Any]
-    done: Callable[[], None]
+def _step(dtype: np.dtype) -> int:
+    """Elements of a piece."""
+    return max(min(_PIECE, config.max_message_bytes) // dtype.itemsize, 1)
 
 
-def _in_columns(sent: np.ndarray, into: np.ndarray, most: int, send: Callable[[Any, np.ndarray, np.ndarray], Any]) -> list:
-    """The messages that bring [(n,) k] elements into [(n,) k]: one, or where it is more than MPI gets at once several, by columns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """What brings [(n,) k] elements into [(n,) k]: one message, or where it is more than MPI gets at once several, by columns.
 
     `most`: the elements that the larger side has. All ranks cut alike, as they hold alike.
     """
-    width = max(config.max_message_bytes * sent.shape[-1] // (most * sent.itemsize), 1)
-    if width >= sent.shape[-1]:
-        return [lambda comm: send(comm, sent, into)]
 
-    def part(columns: slice) -> _Part:
-        out = np.empty_like(into[..., columns])
+    sent: np.ndarray
+    into: np.ndarray
+    most: int
+    start: Callable[[Any, np.ndarray, np.ndarray], Any]
 
-        def done() -> None:
-            into[..., columns] = out
-        return _Part(lambda comm: send(comm, np.ascontiguousarray(sent[..., columns]), out), done)
-    return [part(slice(i, i + width)) for i in range(0, sent.shape[-1], width)]
+    @property
+    def width(self) -> int:
+        return max(config.max_message_bytes * self.sent.shape[-1] // (self.most * self.sent.itemsize), 1)
+
+    @property
+    def messages(self) -> int:
+        return -(-self.sent.shape[-1] // self.width)
+
+    def send(self, noted: list, channel: Channel) -> None:
+        sent, into, width = self.sent, self.into, self.width
+        if width >= sent.shape[-1]:
+            _message(noted, channel, self.start, sent, into)
+            return
+        for i in range(0, sent.shape[-1], width):
+            part = np.empty_like(into[..., i:i + width])
+            _message(noted, channel, self.start, np.ascontiguousarray(sent[..., i:i + width]), part)
+            into[..., i:i + width] = part
 
 
-def _gathered(sent: np.ndarray, into: np.ndarray) -> list:
-    return _in_columns(sent, into, into.size, lambda comm, a, b: comm.Iallgather(a, b))
+def _gathered(sent: np.ndarray, into: np.ndarray) -> _Rows:
+    return _Rows(sent=sent, into=into, most=into.size, start=lambda comm, a, b: comm.Iallgather(a, b))
 
 
-def _exchanged(sent: np.ndarray, into: np.ndarray) -> list:
-    return _in_columns(sent, into, sent.size, lambda comm, a, b: comm.Ialltoall(a, b))
+def _exchanged(sent: np.ndarray, into: np.ndarray) -> _Rows:
+    return _Rows(sent=sent, into=into, most=sent.size, start=lambda comm, a, b: comm.Ialltoall(a, b))
+
+
+def _send_rows(op: str, group: Group, dtype: np.dtype, rows: _Rows, where: Any) -> None:
+    """A collective that is just this."""
+    where = _placed(where)
+    noted = _begin(_said(op, group, dtype, rows.sent.nbytes, where, rows.messages), group, where)
+    rows.send(noted, group.channel)
+    recorder.end(noted)
 
 
 def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any = NOWHERE) -> np.ndarray:
@@ -125,8 +175,9 @@ def reduce_scatter(group: Group, x: np.ndarray, kind: str = 'sum', *, where: Any
         return _part_added(group, x, add, where)
     sent = _to_wire(x, dtype)
     out = np.empty(x.shape[1:], dtype)
-    communicate('reduce-scatter', group, x.dtype, sent.nbytes, where, *_in_columns(
-        sent.reshape(group.size, -1), out.reshape(-1), sent.size, lambda comm, a, b: comm.Ireduce_scatter_block(a, b, operation)))
+    _send_rows('reduce-scatter', group, x.dtype, _Rows(
+        sent=sent.reshape(group.size, -1), into=out.reshape(-1), most=sent.size,
+        start=lambda comm, a, b: comm.Ireduce_scatter_block(a, b, operation)), where)
     return _from_wire(out, x.dtype)
 
 
@@ -148,25 +199,24 @@ def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.nda
     size = sent.size
     if sent.nbytes * group.size <= _FEW:
         parts = np.empty((group.size, size), sent.dtype)
-        communicate('all-reduce', group, x.dtype, sent.nbytes, where,
-                    lambda comm: comm.Iallgather(_bytes(sent), _bytes(parts)))
+        _send_rows('all-reduce', group, x.dtype, _gathered(_bytes(sent), _byte_rows(parts, group)), where)
         return add(parts).astype(x.dtype, copy=False).reshape(x.shape)
     share = -(-size // group.size)
     rows = np.concatenate([sent, np.zeros(share * group.size - size, sent.dtype)])
     parts, out = np.empty((group.size, share), sent.dtype), np.empty(share * group.size, x.dtype)
-    record = recorder.begin('all-reduce', group.axes, group.place, rows.nbytes + share * x.itemsize, x.dtype, where, group.ranks,
-                            group.channel.calls + 1)
-    _carry_out(record, group, where, _exchanged(_byte_rows(rows, group), _byte_rows(parts, group)))
+    where = _placed(where)
+    noted = _begin(_said('all-reduce', group, x.dtype, rows.nbytes + share * x.itemsize, where), group, where)
+    _exchanged(_byte_rows(rows, group), _byte_rows(parts, group)).send(noted, group.channel)
     mine = _bytes(add(parts).astype(x.dtype, copy=False))
-    _carry_out(record, group, where, _gathered(mine, _byte_rows(out, group)))
-    recorder.end(record)
+    _gathered(mine, _byte_rows(out, group)).send(noted, group.channel)
+    recorder.end(noted)
     return out[:size].reshape(x.shape)
 
 
 def _part_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.ndarray:
     rows = _summands(x.reshape(group.size, -1), add)
     parts = np.empty_like(rows)
-    communicate('reduce-scatter', group, x.dtype, rows.nbytes, where, *_exchanged(_byte_rows(rows, group), _byte_rows(parts, group)))
+    _send_rows('reduce-scatter', group, x.dtype, _exchanged(_byte_rows(rows, group), _byte_rows(parts, group)), where)
     return add(parts).astype(x.dtype, copy=False).reshape(x.shape[1:])
 
 
@@ -183,7 +233,7 @@ def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
         return np.broadcast_to(x, (group.size, *x.shape))
     sent = _bytes(x)
     out = np.empty((group.size, *x.shape), x.dtype)
-    communicate('all-gather', group, x.dtype, sent.nbytes, where, *_gathered(sent, _byte_rows(out, group)))
+    _send_rows('all-gather', group, x.dtype, _gathered(sent, _byte_rows(out, group)), where)
     return out
 
 
@@ -193,7 +243,7 @@ def all_to_all(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
         return x
     sent = _byte_rows(x, group)
     out = np.empty(x.shape, x.dtype)
-    communicate('all-to-all', group, x.dtype, sent.nbytes, where, *_exchanged(sent, _byte_rows(out, group)))
+    _send_rows('all-to-all', group, x.dtype, _exchanged(sent, _byte_rows(out, group)), where)
     return out
 
 
@@ -260,50 +310,61 @@ def _same_call(group: Group, call: str) -> None:
 
 # ---- the one way out
 
-def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any,
-                *starts: Callable[[Any], Any] | _Part) -> None:
-    """Begin an operation with `start(comm)`, which gives a request, record it and wait for it; of several, one after the other."""
-    record = recorder.begin(op, group.axes, group.place, nbytes, dtype, where, group.ranks, group.channel.calls + 1, len(starts))
+def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any, start: Callable[[Any], Any]) -> None:
+    """Begin an operation with `start(comm)`, which gives a request, record it and wait for it."""
+    where = _placed(where)
+    noted = _begin(_said(op, group, dtype, nbytes, where), group, where)
+    _message(noted, group.channel, start)
+    recorder.end(noted)
+
+
+def _placed(where: Any) -> Any:
+    return recorder.here(where) if where.source is None else where
+
+
+def _said(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any, messages: int = 1) -> Kind:
+    """What is said of a collective, for the record and in the black box; made once for a place."""
+    # Objects are told apart by their id(), as no hash is as quick; so they are kept.
+    key = (id(where), op, dtype.num, nbytes, messages)
+    found = group.known.get(key)
+    if found is None:
+        path = f' ({where.path})' if where.path else ''
+        text = blackbox.text(f'{op} over {",".join(group.axes)}', f'{dtypes.name(dtype)}, at {where.source}{path}', group.ranks)
+        found = _remember(group, key, (Kind(op, group.axes, group.place, nbytes, dtype, where.path, where.source, group.ranks,
+                                            messages, text), where))
+    return found[0]
+
+
+_KNOWN = 2048
+
+
+def _remember(group: Group, key: tuple, value: Any) -> Any:
+    if len(group.known) >= _KNOWN:
+        group.known.clear()
+    group.known[key] = value
+    return value
+
+
+def _begin(kind: Kind, group: Group, where: Any) -> list:
+    """Note that a collective begins, and see that all ranks make the same one if that is asked for."""
+    noted = recorder.begin(kind, group.channel.calls + 1)
     if config.check_comm:
         # What a rank sends to one other may differ in size.
-        size = '' if op == 'collective-permute' else f' {nbytes} B'
+        size = '' if kind.op == 'collective-permute' else f' {kind.nbytes} B'
         of = ''.join(f' of {t}' for t in where.types)
-        _same_call(group, f'{op}{of} over {",".join(group.axes)},{size} {dtypes.name(dtype)}, at {record.source}')
-    _carry_out(record, group, where, starts)
-    recorder.end(record)
+        _same_call(group, f'{kind.op}{of} over {",".join(kind.axes)},{size} {dtypes.name(kind.dtype)}, at {kind.source}')
+    return noted
 
 
-def _carry_out(record: Record, group: Group, where: Any, starts: Sequence) -> None:
-    """The messages of a collective, one after the other."""
-    for start in starts:
-        if start.__class__ is _Part:
-            _begin_and_wait(record, group, where, start.start)
-            start.done()
-        else:
-            _begin_and_wait(record, group, where, start)
-
-
-def _begin_and_wait(record: Record, group: Group, where: Any, start: Callable[[Any], Any]) -> None:
-    """One message of a recorded collective, which others can see in the black box."""
-    channel, box = group.channel, group.channel.box
-    channel.calls += 1
-    # What is said of an equation is made once. Objects are told apart by their id(), as no hash is as quick.
-    key = (id(where), id(group), record.op, record.dtype.num)
-    found = box.texts.get(key)
-    box.begin(record.sequence, channel.key, channel.calls, record.nbytes, record.started,
-              _text(record, group, where, key) if found is None else found[0])
-    mpi.wait_in(channel, start(channel.comm), record.__str__)
-    box.end(time.perf_counter())
-
-
-def _text(record: Record, group: Group, where: Any, key: tuple) -> bytes:
-    """What the black box says of a collective; kept, unless its line is just the one that runs now."""
-    path = f' ({record.path})' if record.path else ''
-    text = blackbox.text(f'{record.op} over {",".join(group.axes)}', f'{dtypes.name(record.dtype)}, at {record.source}{path}',
-                         group.ranks)
-    if where.source is not None:
-        group.channel.box.keep(key, (where, group), text)
-    return text
+def _message(noted: list, channel: Channel, start: Callable[..., Any], *arrays: np.ndarray) -> None:
+    """One message of a recorded collective, which others can see in the black box; `start(comm, *arrays)` gives its request."""
+    kind, sequence, _, started, _ = noted
+    box = channel.box
+    channel.calls = call = channel.calls + 1
+    box.begin(sequence, channel.key, call, kind.nbytes, started, kind.text)
+    mpi.wait_in(channel, start(channel.comm, *arrays), lambda: str(Record(*noted)), kind.nbytes)
+    noted[4] = now = time.perf_counter()
+    box.end(now)
 
 
 def _exchange(group: Group, start: Callable[[Any], Any]) -> None:

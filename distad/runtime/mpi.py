@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, NoReturn
 
 import numpy as np
@@ -49,6 +50,8 @@ class Channel:
     comm: Any
     key: int
     box: Box | None
+    tries: int
+    alone: bool
     calls: int = 0
     # Requests given up. They hold their buffers, into which MPI may still write.
     given_up: list[Any] = field(default_factory=list)
@@ -63,6 +66,7 @@ class Group:
     index: int
     place: str
     channel: Channel
+    known: dict[tuple, Any] = field(default_factory=dict)  # of the collectives that were made in it, by place
 
     @property
     def size(self) -> int:
@@ -219,14 +223,18 @@ def test_all(requests: list) -> bool:
     return _world().MPI.Request.Testall(requests)
 
 
-def wait_in(channel: Channel, request: Any, what: Callable[[], str]) -> None:
-    """Wait for a collective on a channel."""
-    here, test = _world(), request.Test
+# A rank that waits for a message also moves it, so it goes on trying as long as that takes at a gigabyte a second.
+_BYTES_A_TRY = 128
+
+
+def wait_in(channel: Channel, request: Any, what: Callable[[], str], nbytes: int = 0) -> None:
+    """Wait for a collective of so many bytes on a channel."""
+    test = request.Test
     try:
-        for _ in range(here.tries):
+        for _ in repeat(None, channel.tries + nbytes // _BYTES_A_TRY if channel.alone else channel.tries):
             if test():
                 return
-        wait(test, what, lambda: check_present(channel.ranks, channel.calls, what), here.watchers)
+        wait(test, what, lambda: check_present(channel.ranks, channel.calls, what), _world().watchers)
     except CollectiveTimeoutError:
         _overdue(what())
     except BaseException:
@@ -365,7 +373,7 @@ def _channel(ranks: tuple[int, ...]) -> Channel:
             tag = _HELLO + key % 30000
             _meet(ranks, key, tag)
             comm = here.comm.Create_group(here.comm.Get_group().Incl(ranks), tag)
-        found = here.channels[ranks] = Channel(ranks, comm, key, here.box)
+        found = here.channels[ranks] = Channel(ranks, comm, key, here.box, here.tries, here.tries == _TRIES_ALONE)
     return found
 
 

@@ -4,7 +4,7 @@
         step(params, batch)
     assert c.by_op == {'all-reduce': 1} and c.bytes == 4096
 
-The ring buffer is always on and costs a microsecond or two. It and the open counters are the one state of this module;
+The ring buffer is always on and costs half a microsecond. It and the open counters are the one state of this module;
 they say what happened and never decide anything.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distad.log import logger
-from distad.source import user_source
+from distad.source import user_frame, user_source
 from distad.types import dtypes
 
 LENGTH = 1024
@@ -42,14 +42,13 @@ class Where(NamedTuple):
 NOWHERE = Where()
 
 
-@dataclass(slots=True)
-class Record:
-    """One collective. Times are `time.perf_counter()` seconds; `ended` is None while it runs.
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """What is the same whenever one place of a program communicates: made once, so that noting one more collective costs little.
 
-    It is the same on each of its `ranks` that has the same `call`, its number among these ranks.
+    `text` is what the black box says of it.
     """
 
-    sequence: int
     op: str
     axes: tuple[str, ...]
     place: str
@@ -57,11 +56,59 @@ class Record:
     dtype: np.dtype
     path: str
     source: Any
-    started: float
     ranks: tuple[int, ...] = ()
-    call: int = 0
-    ended: float | None = None
     messages: int = 1
+    text: bytes = b''
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """One collective. Times are `time.perf_counter()` seconds; `ended` is 0 while it runs.
+
+    It is the same on each of its `ranks` that has the same `call`, its number among these ranks.
+    """
+
+    kind: Kind
+    sequence: int
+    call: int
+    started: float
+    ended: float = 0.
+
+    @property
+    def op(self) -> str:
+        return self.kind.op
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.kind.axes
+
+    @property
+    def place(self) -> str:
+        return self.kind.place
+
+    @property
+    def nbytes(self) -> int:
+        return self.kind.nbytes
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.kind.dtype
+
+    @property
+    def path(self) -> str:
+        return self.kind.path
+
+    @property
+    def source(self) -> Any:
+        return self.kind.source
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return self.kind.ranks
+
+    @property
+    def messages(self) -> int:
+        return self.kind.messages
 
     def __str__(self) -> str:
         path = f' ({self.path})' if self.path else ''
@@ -82,15 +129,29 @@ class Count:
         return sum(self.by_op.values())
 
 
-_ring: deque[Record] = deque(maxlen=LENGTH)
+# What is noted, as lists of the fields of a `Record`: an object that few will ever look at costs as much as all the rest.
+_ring: deque[list] = deque(maxlen=LENGTH)
 _open: list[Count] = []
 listeners: list[Callable[[Record], None]] = []  # called with every collective that has ended
 _sequence = counting(1)
+_here: dict[tuple, tuple[Where, Any, Any]] = {}
 
 
 def recent() -> tuple[Record, ...]:
     """The last collectives of this rank, oldest first."""
-    return tuple(_ring)
+    return tuple(Record(*noted) for noted in _ring)
+
+
+def here(where: Any) -> Where:
+    """The same place with the user's line that runs now, where the equation has none of its own; one object for each line."""
+    frame = user_frame()
+    code, line = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+    found = _here.get((id(where), id(code), line))
+    if found is None:
+        if len(_here) >= LENGTH:
+            _here.clear()
+        found = _here[id(where), id(code), line] = Where(where.path, user_source(), where.types), where, code
+    return found[0]
 
 
 @contextmanager
@@ -105,23 +166,20 @@ def count() -> Iterator[Count]:
         del _open[next(i for i, other in enumerate(_open) if other is c)]
 
 
-def begin(op: str, axes: tuple[str, ...], place: str, nbytes: int, dtype: np.dtype, where: Any = NOWHERE,
-          ranks: tuple[int, ...] = (), call: int = 0, messages: int = 1) -> Record:
-    """Note that a collective starts. `place` is where this rank stands in the mesh, for the log: 'X=0 Y=1'."""
-    source = where.source or user_source()
-    record = Record(next(_sequence), op, axes, place, nbytes, dtype, where.path, source, time.perf_counter(), ranks, call,
-                    messages=messages)
-    _ring.append(record)
+def begin(kind: Kind, call: int = 0) -> list:
+    """Note that a collective starts; what `end` is to get, and `Record(*noted)` tells."""
+    noted = [kind, next(_sequence), call, time.perf_counter(), 0.]
+    _ring.append(noted)
     for c in _open:
-        c.by_op[op] = c.by_op.get(op, 0) + 1
-        c.bytes += nbytes
-    return record
+        c.by_op[kind.op] = c.by_op.get(kind.op, 0) + 1
+        c.bytes += kind.nbytes
+    return noted
 
 
-def end(record: Record) -> None:
-    """Note that it has completed on this rank."""
-    record.ended = time.perf_counter()
-    for listener in listeners:
-        listener(record)
-    if logger.isEnabledFor(logging.DEBUG):
+def end(noted: list) -> None:
+    """Note that it has completed on this rank, at the time that is written down."""
+    if listeners or logger.isEnabledFor(logging.DEBUG):
+        record = Record(*noted)
+        for listener in listeners:
+            listener(record)
         logger.debug('%s: %s, %.3f ms', record.place, record, (record.ended - record.started) * 1e3)
