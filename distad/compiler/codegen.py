@@ -74,6 +74,7 @@ class Writer:
         self.names: dict[int, str] = {}                 # of kernels, which `bound` keeps alive
         self.filled: set[Var] = set()
         self.dying: set[str] = set()                    # the operands that die with the equation that is being written
+        self.unread: set[Var] = set()                   # its results that nobody reads
         self.owned: set[str] = set()                    # arrays made by this program that nothing else may be looking at
 
     # ---- lines and names
@@ -124,6 +125,7 @@ class Writer:
         self.owned.difference_update(arguments)
         for i, eqn in enumerate(jaxpr.equations):
             dying = {names[v] for v in dies.get(i, ()) if v in names and v not in known} - set(keep)
+            self.unread = {v for v in dies.get(i, ()) if v in eqn.outs}
             if not self.computed_now(eqn, known, names, path):
                 self.equation(eqn, names, path, dying, into or {})
             self.release({names[v] for v in dies.get(i, ()) if v in eqn.outs and v not in known} | dying)

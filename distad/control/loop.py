@@ -6,9 +6,9 @@ states included; so a carry may be unreduced, and summing gradients in it costs 
 
 from collections.abc import Callable
 
-from distad.compiler.codegen import Writer, compile_alone
+from distad.compiler.codegen import compile_alone
 from distad.compiler.dce import dce
-from distad.compiler.memory import taken_over
+from distad.control.rounds import emit_scan
 from distad.core.jaxpr import Equation, Jaxpr, chosen, evaluate, others
 from distad.core.primitive import Place, Primitive
 from distad.core.trace import use_trace
@@ -58,43 +58,6 @@ def _type(*types: ArrayType, jaxpr: Jaxpr, length: int, reverse: bool, num_const
 
 def _kernel(place: Place, ins, outs, params) -> Callable:
     return compile_alone(scan, place, ins, outs, params)
-
-
-def _emit(writer: Writer, eqn: Equation, operands: list[str], place: Place) -> list[str]:
-    """A Python loop. Slices are views; what the body makes for a slice of a result is written there, if its kernel can."""
-    params, jaxpr = eqn.params, eqn.params['jaxpr']
-    consts, initial, xs = _cut(operands, params['num_consts'], params['num_carry'])
-    num_carry, length = params['num_carry'], params['length']
-    made = [(v, place.out(v.type)) for v in eqn.outs[num_carry:]]
-    carry = [writer.fresh('v') for _ in initial]
-    for name, first in zip(carry, initial, strict=True):
-        writer.line(f"{name} = {first}")
-    writer.release_early({*initial} - {*consts, *xs})
-    ys = [writer.fresh('v') for _ in made]
-    instead = taken_over(eqn, {i for i, name in enumerate(operands) if name in writer.dying and operands.count(name) == 1})
-    for name, (v, _) in zip(ys, made, strict=True):
-        writer.allocate(name, v, operands[instead[v]] if v in instead else None)
-    i = writer.fresh('i')
-    order = f"range({length - 1}, -1, -1)" if params['reverse'] else f"range({length})"
-    with writer.block(f"for {i} in {order}:"):
-        since, slices = writer.count, [writer.fresh('v') for _ in xs]
-        for name, x in zip(slices, xs, strict=True):
-            writer.line(f"{name} = {x}[{i}]")
-        places = {a: f"{y}[{i}]" for a, y, (v, _) in zip(jaxpr.outs[num_carry:], ys, made, strict=True) if v.type.ndim > 1}
-        results = writer.body(jaxpr, [*consts, *carry, *slices], f"{place.path}while/body/", keep=consts, into=places)
-        for a, y, result in zip(jaxpr.outs[num_carry:], ys, results[num_carry:], strict=True):
-            if not (a in writer.filled and places.get(a) == f"{y}[{i}]"):
-                writer.line(f"{y}[{i}] = {result}")
-        carry_over(writer, carry, results[:num_carry])
-        writer.release_made(results, since)
-    return [*carry, *ys]
-
-
-def carry_over(writer: Writer, carry: list[str], results: list[str]) -> None:
-    """What a round made becomes what the next one starts from."""
-    changed = [(c, r) for c, r in zip(carry, results, strict=True) if c != r]
-    if changed:
-        writer.line(f"{', '.join(c for c, _ in changed)} = {', '.join(r for _, r in changed)}")
 
 
 def _cut(flags, num_consts: int, num_carry: int):
@@ -265,7 +228,7 @@ scan = Primitive(
     'scan',
     type=_type,
     kernel=_kernel,
-    emit=_emit,
+    emit=emit_scan,
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,

@@ -10,7 +10,8 @@ import numpy as np
 from distad.compiler.codegen import Writer, compile_alone
 from distad.control.branch import check_choice
 from distad.control.call import call
-from distad.control.loop import carry_over, same_type
+from distad.control.loop import same_type
+from distad.control.rounds import carry_over
 from distad.core.jaxpr import Equation, Jaxpr, as_function
 from distad.core.primitive import NoRule, Place, Primitive
 from distad.core.trace import use_trace
