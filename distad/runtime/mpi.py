@@ -28,6 +28,7 @@ from distad.errors import CollectiveTimeoutError, DisagreementError
 from distad.late import Late
 from distad.runtime import blackbox, exits, launch, timeline, watchdog
 from distad.runtime.blackbox import Box
+from distad.runtime.setup import check_setup
 from distad.source import user_source
 from distad.types.mesh import Mesh
 
@@ -497,6 +498,7 @@ def _world() -> _World:
     tries = _TRIES_ALONE
     box = None
     if all_ranks.size > 1:
+        check_setup(comm)
         node = comm.Split_type(MPI.COMM_TYPE_SHARED)
         mine = launch.cores()
         ranks, theirs = zip(*node.allgather((all_ranks.rank, mine)), strict=True)

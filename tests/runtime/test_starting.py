@@ -1,5 +1,6 @@
 """What is put right when MPI starts, and what is left as it is. Each test starts an mpirun of its own."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -7,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from distad.errors import DisagreementError
+from distad.log import logger
+from distad.runtime import setup
 from distad.runtime.launch import BLAS_VARIABLES, clean_environ
 from distad.testing.launching import launch
 
@@ -47,6 +51,46 @@ def test_ranks_that_believe_to_be_alone():
 def test_importing_starts_no_mpi_and_waits_for_no_library_that_few_programs_call():
     code = "import sys, distad; sys.exit(not {'mpi4py.MPI', 'scipy', 'opt_einsum', 'threadpoolctl'}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, '-c', code], env=clean_environ(), timeout=60).returncode == 0
+
+
+def test_a_switch_that_did_not_reach_all_ranks():
+    for name, value in (('DISTAD_REPRODUCIBLE', '1'), ('DISTAD_TRACE', 'traces')):
+        result = launch(f"""
+            import os
+            if '1' in (os.environ.get('PMI_RANK'), os.environ.get('OMPI_COMM_WORLD_RANK')):
+                os.environ['{name}'] = '{value}'
+            import distad
+            distad.device_count()
+        """, 3)
+        assert result.returncode == 1 and f'the ranks are not set up alike: {name} is ' in result.stderr
+        assert 'on ranks 0, 2 and ' in result.stderr and 'on rank 1.' in result.stderr
+
+
+def test_processors_may_differ():
+    mine = setup.facts()
+    said = []
+
+    class Ranks:
+        rank = 0
+
+        def __init__(self, *others: dict[str, str]):
+            self.others = others
+
+        def allgather(self, x: dict[str, str]) -> list[dict[str, str]]:
+            return [x, *self.others]
+
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    logger.addHandler(handler)
+    try:
+        setup.check_setup(Ranks(mine, mine))
+        assert not said
+        setup.check_setup(Ranks(mine, mine | {'processor': 'Abacus'}))
+    finally:
+        logger.removeHandler(handler)
+    assert len(said) == 1 and 'on ranks 0, 1 and Abacus on rank 2' in said[0]
+    with pytest.raises(DisagreementError, match='numpy is .* on ranks 0, 2 and 1.0 on rank 1'):
+        setup.check_setup(Ranks(mine | {'numpy': '1.0'}, mine))
 
 
 def test_log_on_stderr_and_in_files(tmp_path: Path):
