@@ -40,6 +40,16 @@ def atanh_rest(z):
     return (2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 2) / z
 
 
+def erf_inv_of_log(w):
+    """erfinv(x) / x where w = -log(1 - x**2)."""
+    u = mp.exp(-max(w, TINY))
+    x = mp.sqrt(1 - u)
+    if w < 1:
+        return mp.erfinv(x) / x
+    rest = mp.log(u / (1 + x))                                       # log(1 - x)
+    return mp.findroot(lambda y: mp.log(mp.erfc(y)) - rest, mp.sqrt(w), tol=mp.mpf(10) ** -60) / x
+
+
 half = mp.log(2) / 2
 root = mp.sqrt(2)
 quarter = (mp.pi / 4) ** 2
@@ -54,6 +64,14 @@ TABLE = {
             lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z ** 2, mp.mpf(0), quarter, 3, 6),
     'TANH': ('(tanh(x) - x) / x**3 of x**2, |x| <= 0.625', odd(mp.tanh), mp.mpf(0), mp.mpf('0.625') ** 2, 6, None),
     'ATAN': ('(atan(x) - x) / x**3 of x**2, |x| <= tan(pi / 8)', odd(mp.atan), mp.mpf(0), mp.tan(mp.pi / 8) ** 2, 4, 11),
+    'ASIN': ('(asin(x) - x) / x**3 of x**2, |x| <= 1/2', odd(mp.asin), mp.mpf(0), mp.mpf('0.25'), 5, 12),
+    'CBRT': ('cbrt(1 + f), sqrt(1/2) <= 1 + f <= sqrt(2)', lambda f: mp.cbrt(1 + f), root / 2 - 1, root - 1, None, 7),
+    'ERF_INV': ('(erfinv(x) / x - sqrt(pi) / 2) / w, w = -log(1 - x**2) = 3 (1 + t), |t| <= 1',
+                lambda t: (erf_inv_of_log(3 * (1 + t)) - mp.sqrt(mp.pi) / 2) / (3 * (1 + t)), mp.mpf(-1), mp.mpf(1), 10, 23),
+    'ERF_INV_FAR': ('erfinv(x) / x where sqrt(w) = 3.2 + 0.8 t', lambda t: erf_inv_of_log((16 + 4 * t) ** 2 / 25), mp.mpf(-1),
+                    mp.mpf(1), 9, 20),
+    'ERF_INV_FARTHEST': ('erfinv(x) / x where sqrt(w) = 5 + t', lambda t: erf_inv_of_log((5 + t) ** 2), mp.mpf(-1), mp.mpf('1.1'),
+                         None, 18),
     'ERF': ('erf(x) / x - 1 of x**2, |x| <= 1', lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, mp.mpf(0), mp.mpf(1), 7, 12),
     'LOG_ERFC': ('log(erfc(x)), 1 <= x <= 4', lambda x: mp.log(mp.erfc(x)), mp.mpf(1), mp.mpf(4), 9, None),
     'ERFC': ('erfc(x) exp(x**2) / (1 - t) of t = (x - 2) / (x + 2), 1/2 <= x <= 27', scaled_erfc,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distad.compiler.access import rows_of
-from distad.compiler.llvm import digits, halves, integers
+from distad.compiler.llvm import digits, halves, integers, inverses
 from distad.compiler.llvm import functions as f
 from distad.compiler.llvm.emit import BOOL, F32, F64, Emitter, Value
 from distad.core.jaxpr import Equation
@@ -122,6 +122,8 @@ TABLE: dict[str, tuple[str, Rule]] = {
     **{name: (REALS, _function(name, getattr(f, name))) for name in (
         'exp', 'exp2', 'expm1', 'log', 'log2', 'log10', 'log1p', 'logistic', 'tanh', 'sin', 'cos', 'tan', 'atan', 'sinh',
         'cosh', 'asinh', 'acosh', 'atanh', 'erf', 'erfc')},
+    **{name: (REALS, _function(name, getattr(inverses, name))) for name in (
+        'asin', 'acos', 'atan2', 'cbrt', 'hypot', 'logaddexp', 'xlogy', 'xlog1py', 'erf_inv')},
 }
 
 
