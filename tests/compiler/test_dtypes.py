@@ -124,3 +124,15 @@ def test_casts_selects_and_bounds(dtype) -> None:
     functions += [('select_n', lambda x, y: PRIMITIVES['select_n'](x == y, x, y)),
                   ('clamp', lambda x, y: PRIMITIVES['clamp'](x, y, x)), ('select_n', lambda x, y: jnp.where(x != 0, y, dtype.type(1)))]
     assert not differing(*pairs(dtype), functions)
+
+
+SPECIAL = 'a series whose length hangs on its operand, or many pieces: SciPy spends its time in it, not in memory'
+ALONE = {
+    **dict.fromkeys(('bessel_i0', 'bessel_i0e', 'bessel_i1', 'bessel_i1e', 'digamma', 'igamma', 'igamma_grad_a', 'igammac', 'lgamma',
+                     'log_ndtr', 'ndtri', 'polygamma', 'random_gamma_grad', 'regularized_incomplete_beta', 'zeta'), SPECIAL),
+    **dict.fromkeys(('complex', 'conj', 'imag', 'real'), 'complex numbers are two numbers in a register'),
+}
+
+
+def test_what_numpy_alone_runs_is_known() -> None:
+    assert set(PRIMITIVES) - set(scalars.TABLE) == set(ALONE)
