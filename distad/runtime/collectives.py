@@ -20,6 +20,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,19 @@ def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, given: bool = 
     """
     if where.source is None:
         where = recorder.here(where)
-    key = (id(where), x.dtype, x.nbytes, kind)
+    key = (id(where), x.dtype, x.shape, kind)
     plan = group.known.get(key)
     if plan is None or plan.stamp is not config.stamp:
         plan = _remember(group, key, _planned(group, x, kind, where))
+    if (small := plan.small) is not None:
+        small[...] = x
+        noted = _begin(plan.said, group, where)
+        _message(noted, group.channel, plan.start)
+        recorder.end(noted)
+        if given and x.__class__ is np.ndarray:
+            x[...] = small
+            return x
+        return small.astype(x.dtype)
     if plan.said is None:
         return x
     if plan.add is not None:
@@ -68,18 +78,29 @@ class _Plan:
     said: Kind | None       # None if there is nothing to send
     dtype: np.dtype         # of the wire; `plain` if that of the operand
     plain: bool
-    start: Callable[[Any, np.ndarray], Any]
     add: Callable | None
+    start: Callable[..., Any] | None = None
+    small: np.ndarray | None = None    # where it is summed, in the shape of the operand, if MPI has prepared that
 
 
 def _planned(group: Group, x: np.ndarray, kind: str, where: Any) -> _Plan:
     dtype, operation, add = _way(x.dtype, kind, config.reproducible)
-    in_place, nbytes, said = mpi.in_place(), x.size * dtype.itemsize, None
-    if not _nothing_to_send(group, x):
-        messages = 1 if nbytes <= min(2 * _PIECE, config.max_message_bytes) else -(-x.size // _step(dtype))
-        said = _said('all-reduce', group, x.dtype, nbytes, where, messages)
-    return _Plan(stamp=config.stamp, where=where, said=said, dtype=dtype, plain=x.dtype is dtype, add=add,
-                 start=lambda comm, x: comm.Iallreduce(in_place, x, operation))
+    plan = functools.partial(_Plan, stamp=config.stamp, where=where, dtype=dtype, plain=x.dtype is dtype, add=add)
+    if _nothing_to_send(group, x):
+        return plan(said=None)
+    nbytes = x.size * dtype.itemsize
+    messages = 1 if nbytes <= min(2 * _PIECE, config.max_message_bytes) else -(-x.size // _step(dtype))
+    said = _said('all-reduce', group, x.dtype, nbytes, where, messages)
+    found = mpi.prepared(group.channel, operation, dtype, x.size) if add is None and messages == 1 else None
+    if found is not None:
+        array, request = found
+
+        def begin(comm: Any) -> Any:
+            request.Start()
+            return request
+        return plan(said=said, start=begin, small=array.reshape(x.shape))
+    in_place = mpi.in_place()
+    return plan(said=said, start=lambda comm, out: comm.Iallreduce(in_place, out, operation))
 
 
 def _reduced(group: Group, sent: np.ndarray, given: bool, plan: _Plan) -> np.ndarray:
@@ -362,7 +383,17 @@ def _message(noted: list, channel: Channel, start: Callable[..., Any], *arrays: 
     box = channel.box
     channel.calls = call = channel.calls + 1
     box.begin(sequence, channel.key, call, kind.nbytes, started, kind.text)
-    mpi.wait_in(channel, start(channel.comm, *arrays), lambda: str(Record(*noted)), kind.nbytes)
+    request = start(channel.comm, *arrays)
+    test = request.Test
+    try:
+        for _ in repeat(None, channel.tries):        # as `mpi.wait_in` does, but at no cost where that is enough
+            if done := test():
+                break
+    except BaseException:
+        channel.given_up.append(request)
+        raise
+    if not done:
+        mpi.wait_in(channel, request, lambda: str(Record(*noted)), kind.nbytes)
     noted[4] = now = time.perf_counter()
     box.end(now)
 

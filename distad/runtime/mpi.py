@@ -56,6 +56,7 @@ class Channel:
     calls: int = 0
     # Requests given up. They hold their buffers, into which MPI may still write.
     given_up: list[Any] = field(default_factory=list)
+    prepared: dict[tuple, tuple[np.ndarray, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -82,6 +83,7 @@ class _World:
     size: int
     tries: int
     box: Box | None  # None if there is one rank
+    prepares: bool
     channels: dict[tuple[int, ...], Channel] = field(default_factory=dict)
     left: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
     watchers: list[Callable[[], None]] = field(default_factory=list)
@@ -126,6 +128,7 @@ def reset() -> None:
     group.cache_clear()
     world.cache_clear()
     here = _world()
+    _free_prepared()
     here.channels = {}
     here.resets += 1
 
@@ -148,6 +151,34 @@ def operation(kind: str, dtype: np.dtype) -> Any:
 def in_place() -> Any:
     """What stands for the operand where the result takes its place."""
     return _world().MPI.IN_PLACE
+
+
+# Preparing a small all-reduce costs MPI more than half of its time.
+_SMALL, _PREPARED = 2048, 64  # bytes, and how many of a channel
+
+
+def prepared(channel: Channel, operation: Any, dtype: np.dtype, count: int) -> tuple[np.ndarray, Any] | None:
+    """A small array and the persistent request for its sum (max, min) over the ranks, in place; None if it is not worth one.
+
+    The ranks make the same collectives in the same order, so they prepare them in one order, too.
+    """
+    here = _world()
+    if not here.prepares or count * dtype.itemsize > _SMALL:
+        return None
+    key = (operation.handle, dtype, count)
+    if key not in channel.prepared and len(channel.prepared) < _PREPARED:
+        array = np.zeros(count, dtype)
+        channel.prepared[key] = array, channel.comm.Allreduce_init(here.MPI.IN_PLACE, array, operation)
+    return channel.prepared.get(key)
+
+
+def _free_prepared() -> None:
+    """MPI wants them back before its end. Not those in which this rank was interrupted: nobody knows whether they will end."""
+    for channel in _world().channels.values():
+        for _, request in channel.prepared.values():
+            if request not in channel.given_up:
+                request.Free()
+        channel.prepared.clear()
 
 
 @functools.cache
@@ -314,6 +345,7 @@ def _leave() -> None:
     here = _world()
     if here.MPI.Is_finalized():
         return
+    _free_prepared()
     others = [r for r in range(here.size) if r != here.rank]
     calls = {channel.ranks: channel.calls for channel in here.channels.values()}
     sent = [here.comm.isend(calls, dest=r, tag=_GOODBYE) for r in others]
@@ -491,7 +523,8 @@ def _world() -> _World:
     finally:
         faulthandler.cancel_dump_traceback_later()
     all_ranks = MPI.COMM_WORLD
-    launch.check_launcher(all_ranks.size, MPI.Get_library_version().splitlines()[0].strip())
+    library = MPI.Get_library_version().splitlines()[0].strip()
+    launch.check_launcher(all_ranks.size, library)
     log.start(all_ranks.rank, all_ranks.size)
     comm, request = all_ranks.Idup()
     wait(request.Test, lambda: 'the start of distad on all ranks')
@@ -514,7 +547,9 @@ def _world() -> _World:
                             ', and so does MPICH (MPIR_CVAR_ENABLE_HEAVY_YIELD=1)' if yielding else '')
         _limit_blas(max(1, len(mine) // sharing))
         exits.install(all_ranks.rank, abort, _leave, box)
-    world = _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries, box=box)
+    # Preparing is a collective that may wait for the others, out of reach of a deadline. In MPICH it does not.
+    prepares = library.startswith('MPICH') and MPI.VERSION >= 4
+    world = _World(MPI=MPI, comm=comm, rank=comm.rank, size=comm.size, tries=tries, box=box, prepares=prepares)
     if folder := os.environ.get('DISTAD_TRACE'):
         timeline.start(folder, world.rank, world.size, _clock(world))
     return world

@@ -61,6 +61,34 @@ FORMS(Reduce_scatter_block, Ireduce_scatter_block, n, t, REDUCTION, s, r, n, t, 
 FORMS(Scan, Iscan, n, t, REDUCTION, s, r, n, t, o, c)
 FORMS(Exscan, Iexscan, n, t, REDUCTION, s, r, n, t, o, c)
 
+/* What is prepared counts when it is started. */
+#if MPI_VERSION >= 4
+static struct { MPI_Request request; long long items; MPI_Datatype type; } prepared[4096];
+static int preparations;
+
+static int prepare(int error, long long items, MPI_Datatype type, MPI_Request request) {
+    if (preparations == 4096) abort();
+    prepared[preparations].request = request;
+    prepared[preparations].items = items;
+    prepared[preparations++].type = type;
+    return error;
+}
+
+#define PREPARED(C, form) \
+    int MPI_Allreduce_##form(const void *s, void *r, C n, MPI_Datatype t, MPI_Op o, MPI_Comm c, MPI_Info i, MPI_Request *q) { \
+        int error = PMPI_Allreduce_##form(s, r, n, t, o, c, i, q); \
+        return prepare(error, n, t, *q); \
+    }
+PREPARED(int, init)
+PREPARED(MPI_Count, init_c)
+
+int MPI_Start(MPI_Request *request) {
+    for (int i = 0; i < preparations; i++)
+        if (prepared[i].request == *request) { count("Allreduce", prepared[i].items, prepared[i].type); break; }
+    return PMPI_Start(request);
+}
+#endif
+
 #define REDUCTIONS(C, D) const void *s, void *r, const C n[], MPI_Datatype t, MPI_Op o, MPI_Comm c
 FORMS(Reduce_scatter, Ireduce_scatter, 0, t, REDUCTIONS, s, r, n, t, o, c)
 
