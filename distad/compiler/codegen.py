@@ -8,6 +8,7 @@ the allocator's; results that leave the program own theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,6 +74,9 @@ class Writer:
         self.kernels: dict = {}
         self.names: dict[int, str] = {}                 # of kernels, which `bound` keeps alive
         self.filled: set[Var] = set()
+        self.ready: dict[Equation, Callable] = {}       # kernels that were made before their equation is written
+        self.sides: dict[Equation, str] = {}            # the flat array in which what is summed together lies side by side
+        self.beside: set[Var] = set()                   # what has its place there
         self.dying: set[str] = set()                    # the operands that die with the equation that is being written
         self.unread: set[Var] = set()                   # its results that nobody reads
         self.owned: set[str] = set()                    # arrays made by this program that nothing else may be looking at
@@ -123,13 +127,38 @@ class Writer:
         known: dict[Var, object] = {}
         dies = _last_uses(jaxpr)
         self.owned.difference_update(arguments)
+        into = dict(into or {})
+        starts = self.side_by_side(jaxpr, dies, path, into)
         for i, eqn in enumerate(jaxpr.equations):
+            for text in starts.get(i, ()):
+                self.line(text)
             dying = {names[v] for v in dies.get(i, ()) if v in names and v not in known} - set(keep)
             self.unread = {v for v in dies.get(i, ()) if v in eqn.outs}
             if not self.computed_now(eqn, known, names, path):
-                self.equation(eqn, names, path, dying, into or {})
+                self.equation(eqn, names, path, dying, into)
             self.release({names[v] for v in dies.get(i, ()) if v in eqn.outs and v not in known} | dying)
         return [self.use(a, names) for a in jaxpr.outs]
+
+    def side_by_side(self, jaxpr: Jaxpr, dies: dict[int, list[Var]], path: str, into: dict[Var, str]) -> dict[int, list[str]]:
+        """Places in one flat array for what is made here and summed over the ranks together, added to `into`: then nothing is copied
+        to bring it there. Returns the lines that make these arrays, by the equation before which they stand.
+        """
+        makers = {v: i for i, eqn in enumerate(jaxpr.equations) for v in eqn.outs}
+        starts: dict[int, list[str]] = {}
+        for i, eqn in enumerate(jaxpr.equations):
+            sizes = [a.type.local_bytes for a in eqn.ins]
+            if (not eqn.primitive.messages or len(eqn.ins) < 2 or sum(sizes) < LARGE or len({a.type.dtype for a in eqn.ins}) > 1
+                    or len(set(eqn.ins)) < len(eqn.ins) or not makers.keys() & dies.get(i, ()) >= set(eqn.ins)):
+                continue
+            kernel = self.ready[eqn] = self.kernel(eqn, path)
+            if hasattr(kernel, 'flat'):
+                dtype = eqn.ins[0].type.dtype
+                flat = self.sides[eqn] = self.fresh('f')
+                first = min(makers[a] for a in eqn.ins)
+                starts.setdefault(first, []).append(f"{flat} = empty({sum(sizes) // dtype.itemsize}, {self.bind('t', dtype)})")
+                into.update(zip(eqn.ins, _parts(flat, eqn.ins), strict=True))
+                self.beside.update(eqn.ins)
+        return starts
 
     def release(self, names: Iterable[str]) -> None:
         """Drop blocks that are not needed any more."""
@@ -155,6 +184,8 @@ class Writer:
 
     def kernel(self, eqn: Equation, path: str) -> Callable:
         """The local function of an equation; one for all that are alike, where it does not matter which of them runs."""
+        if eqn in self.ready:
+            return self.ready.pop(eqn)
         primitive, types = eqn.primitive, (tuple(a.type for a in eqn.ins), tuple(v.type for v in eqn.outs))
         if config.check_values:
             kernel = primitive.kernel(self.place(eqn, path), *types, eqn.params)
@@ -205,6 +236,8 @@ class Writer:
         if write is not None:
             self.written(eqn, write, operands, names, dying, into)
             return
+        if hasattr(kernel, 'flat') and self.summed_in_place(eqn, kernel.flat, operands, names, dying):
+            return
         name = self.named(eqn, kernel)
         for v in eqn.outs:
             names[v] = self.fresh('v')
@@ -213,6 +246,29 @@ class Writer:
             results = f"[{results}]" if eqn.outs else '_'
         self.owned.difference_update(operands)                       # what comes out may be a view of what went in
         self.line(f"{results} = {name}({', '.join(operands)})")
+
+    def summed_in_place(self, eqn: Equation, kernel: Callable, operands: list[str], names: dict[Var, str], dying: set[str]) -> bool:
+        """Write a sum over the ranks that takes the place of its operands; False where somebody may be looking at them."""
+        flat = self.sides.pop(eqn, None)
+        if flat is None:
+            if len(operands) > 1 or operands[0] not in dying & self.owned:
+                return False
+            flat = self.fresh('f')
+            self.line(f"{flat} = {operands[0]}.reshape(-1)")
+        else:
+            if any(a in self.filled and names[a] not in self.owned for a in eqn.ins):
+                self.release([flat])
+                return False
+            for a, part in zip(eqn.ins, _parts(flat, eqn.ins), strict=True):
+                if a not in self.filled:
+                    self.line(f"{part}[...] = {names[a]}")
+        self.line(f"{flat} = {self.named(eqn, kernel)}({flat})")
+        for v, part in zip(eqn.outs, _parts(flat, eqn.outs), strict=True):
+            names[v] = self.fresh('v')
+            self.line(f"{names[v]} = {part}")
+            self.owned.add(names[v])
+        self.release([flat])
+        return True
 
     def allocate(self, name: str, v: Var, instead: str | None = None) -> None:
         """An array for a result: a new one, or that of `instead` if it turns out to be nobody else's."""
@@ -231,6 +287,8 @@ class Writer:
             if v in into:
                 self.line(f"{names[v]} = {into[v]}")
                 self.filled.add(v)
+                if v in self.beside:
+                    self.owned.add(names[v])
             elif old is not None:
                 reusable.remove(old)
                 self.line(f"{names[v]} = {names[old]}")
@@ -254,6 +312,15 @@ def alike(x: Var, y: Var) -> bool:
 def reused(eqn: Equation) -> list[Atom]:
     """The operands whose arrays a result may take over: each element is read before its place is written."""
     return list(eqn.ins) if eqn.primitive.pointwise else [eqn.ins[i] for i in eqn.params.get('in_place', ())]
+
+
+def _parts(flat: str, atoms: Sequence[Atom]) -> Iterator[str]:
+    """Where values lie in a flat array, one after the other."""
+    start = 0
+    for a in atoms:
+        end = start + math.prod(a.type.local_shape)
+        yield f"{flat}[{start}:{end}].reshape({a.type.local_shape})"
+        start = end
 
 
 def _word(eqn: Equation) -> str:

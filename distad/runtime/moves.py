@@ -29,6 +29,7 @@ import numpy as np
 from distad.errors import ShardingTypeError
 from distad.runtime import collectives, mpi
 from distad.runtime.blocks import index_of
+from distad.runtime.packing import together
 from distad.runtime.recorder import NOWHERE
 from distad.types.array_type import ArrayType, Partitions
 from distad.types.mesh import Mesh
@@ -231,6 +232,10 @@ def mover(place: Any, ins: Sequence[ArrayType], outs: Sequence[ArrayType],
     plans = tuple(plan(src, dst, exact) for src, dst in zip(ins, outs))
     if not any(plans):
         return lambda *blocks: list(blocks)
+    if len(alike(plans)) == 1 and all(len(steps) == 1 and steps[0].kind == 'all-reduce' for steps in plans):
+        step = plans[0][0]
+        return together(lambda flat, given: collectives.all_reduce(mpi.group(place.mesh, step.axes), flat, step.reduction, given=given,
+                                                                   where=place))
     return lambda *blocks: _run_together(plans, place.mesh, list(blocks), place)
 
 

@@ -1,13 +1,14 @@
 """Several arrays in one message: flat, by dtype."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 
 def together(move: Callable[[np.ndarray, bool], np.ndarray]) -> Callable[..., list[np.ndarray]]:
     """A function of blocks that sends them flat, a message for each dtype. `move(flat, given)` keeps the shape of what it gets;
-    if it is `given`, nobody else holds it.
+    if it is `given`, nobody else holds it. Who has the blocks side by side already, in a flat array that may be written, calls `.flat`.
     """
     def run(*blocks: np.ndarray) -> list[np.ndarray]:
         if len(blocks) == 1:
@@ -22,6 +23,7 @@ def together(move: Callable[[np.ndarray, bool], np.ndarray]) -> Callable[..., li
                 out[i] = moved[start:start + p.size].reshape(p.shape)
                 start += p.size
         return out
+    run.flat = partial(move, given=True)
     return run
 
 
