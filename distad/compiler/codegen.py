@@ -46,6 +46,8 @@ def compile_jaxpr(jaxpr: Jaxpr, mesh: Mesh | None, path: str = '') -> Program:
         check(jaxpr)
     writer = Writer(mesh)
     arguments = [writer.fresh('v') for _ in jaxpr.ins]
+    for i in jaxpr.donated:
+        writer.line(f"{arguments[i]} = taken({arguments[i]})")
     results = writer.body(jaxpr, arguments, path)
     writer.line(f"return [{', '.join(results)}]")
     source = f"def program({', '.join(arguments)}):\n" + ''.join(f"    {line}\n" for line in writer.lines)
@@ -67,7 +69,7 @@ class Writer:
     def __init__(self, mesh: Mesh | None):
         self.mesh = mesh
         self.lines: list[str] = []
-        self.bound: dict[str, object] = {'empty': np.empty, 'asarray': np.asarray, 'spare': memory.spare}
+        self.bound: dict[str, object] = {'empty': np.empty, 'asarray': np.asarray, 'spare': memory.spare, 'taken': memory.taken}
         self.depth = 0
         self.count = 0
         self.literals: dict = {}

@@ -20,26 +20,31 @@ WRITES_INTO = frozenset({'fused', 'dot_general', 'add_dot'})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAnalysis:
-    """Bytes on one rank: of arguments, of results, and of everything else that is there at the fullest moment."""
+    """Bytes on one rank: of arguments, of results, of results that lie in donated arguments, and of everything else that is there at
+    the fullest moment.
+    """
 
     argument_size_in_bytes: int
     output_size_in_bytes: int
+    alias_size_in_bytes: int
     temp_size_in_bytes: int
 
     @property
     def peak_memory_in_bytes(self) -> int:
         """Arguments and all that the program holds at its fullest moment."""
-        return self.argument_size_in_bytes + self.output_size_in_bytes + self.temp_size_in_bytes
+        return self.argument_size_in_bytes + self.output_size_in_bytes - self.alias_size_in_bytes + self.temp_size_in_bytes
 
 
 def analysis(jaxpr: Jaxpr) -> MemoryAnalysis:
     """The memory of a program after its passes."""
     heap = _Heap()
-    owners: dict[Var, frozenset[int]] = {v: heap.outside() for v in jaxpr.ins}
-    _run(jaxpr, owners, heap, frozenset())
+    owners = {v: heap.given() if i in jaxpr.donated else heap.outside() for i, v in enumerate(jaxpr.ins)}
+    boxed = frozenset().union(*owners.values())
+    made = _run(jaxpr, owners, heap, frozenset())
     arguments, results = (sum(map(_size, atoms)) for atoms in (jaxpr.ins, jaxpr.outs))
-    return MemoryAnalysis(argument_size_in_bytes=arguments, output_size_in_bytes=results,
-                          temp_size_in_bytes=max(0, heap.peak - results))
+    aliased = sum(_size(a) for a, blocks in zip(jaxpr.outs, made, strict=True) if blocks & boxed)
+    return MemoryAnalysis(argument_size_in_bytes=arguments, output_size_in_bytes=results, alias_size_in_bytes=aliased,
+                          temp_size_in_bytes=max(0, heap.peak - results + aliased))
 
 
 class _Heap:
@@ -53,6 +58,11 @@ class _Heap:
     def outside(self) -> frozenset[int]:
         """A block that is somebody else's."""
         return frozenset()
+
+    def given(self) -> frozenset[int]:
+        """A block of an argument that the program may write over; it was counted by others."""
+        self.count += 1
+        return frozenset({self.count})
 
     def new(self, size: int) -> frozenset[int]:
         self.count += 1

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distad import tree
@@ -11,6 +11,7 @@ from distad.compiler.memory import MemoryAnalysis, analysis
 from distad.compiler.text import as_text, fingerprint
 from distad.config import config
 from distad.control.call import call
+from distad.control.donation import Donation, donation, give_up, usable
 from distad.core.alike import check_alike
 from distad.core.batching import named_axes
 from distad.core.collector import collector_waits
@@ -32,10 +33,15 @@ from distad.types.struct import ShapeDtypeStruct, struct_of
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Traced:
-    """A function traced on types: `.jaxpr` is its program; `closed` the same with `consts` as leading inputs."""
+    """A function traced on types: `.jaxpr` is its program; `closed` the same with `consts` as leading inputs, `giving` the same again
+    with the arguments that are `donated` in boxes.
+    """
 
     jaxpr: Jaxpr
     closed: Jaxpr
+    giving: Jaxpr
+    donated: tuple[int, ...]
+    names: tuple[str, ...]
     consts: tuple
     out_tree: Any
     name: str
@@ -57,7 +63,7 @@ class Lowered:
 
     def compile(self) -> 'Compiled':
         with collector_waits():
-            program = compile_jaxpr(self.traced.closed, self.traced.mesh, f"jit({self.traced.name})/")
+            program = compile_jaxpr(self.traced.giving, self.traced.mesh, f"jit({self.traced.name})/")
         return Compiled(traced=self.traced, program=program)
 
     def as_text(self) -> str:
@@ -86,18 +92,26 @@ class Compiled:
 class Ready:
     """What a call on arrays of known types comes to: a function on blocks, and what its results are."""
 
-    mesh: Mesh                                # where it was traced
-    run: Callable
+    mesh: Mesh | None                         # where it was traced
+    run: Callable | None                      # None on a rank outside of the mesh
     outs: tuple[tuple[ArrayType, Mesh | None], ...]
     out_tree: Any
+    donated: tuple[int, ...]
+    names: tuple[str, ...]                    # of the arguments, where some are donated
+
+    def __call__(self, blocks: list) -> list[Array]:
+        if self.run is None:
+            return [Array(t, m, None) for t, m in self.outs]
+        return [Array(t, m, frozen(b)) for (t, m), b in zip(self.outs, self.run(*blocks), strict=True)]
 
 
 class Jitted:
     """A function that runs compiled. See `jit`."""
 
     def __init__(self, fun: Callable, static_argnums: tuple[int, ...], static_argnames: tuple[str, ...], in_shardings: Any,
-                 out_shardings: Any, hoist_reductions: bool = False):
+                 out_shardings: Any, hoist_reductions: bool = False, donated: Donation | None = None):
         functools.update_wrapper(self, fun)
+        self.donation = donated
         self.hoist_reductions = hoist_reductions
         self.fun, self.in_shardings, self.out_shardings = fun, in_shardings, out_shardings
         self.static_argnums, self.static_argnames = static_argnums, static_argnames
@@ -118,30 +132,38 @@ class Jitted:
             key, mesh, blocks = _read(args, kwargs)
             ready = self.ready.get(key)
             if ready is not None and ready.mesh is mesh:
-                outs = [Array(t, m, frozen(b)) for (t, m), b in zip(ready.outs, ready.run(*blocks), strict=True)]
-                return ready.out_tree.unflatten(outs)
+                if ready.donated:
+                    give_up(tree.leaves((args, kwargs)), ready.donated, blocks, self.name, ready.names)
+                return ready.out_tree.unflatten(ready(blocks))
         flat, traced = self._traced(args, kwargs)
         if eager and traced not in self.agreed:
             agreement.check(traced.mesh, f"jit({self.name})", lambda: fingerprint(traced.jaxpr))
             self.agreed.add(traced)
-        operands, params = (*traced.consts, *flat), {'jaxpr': traced.closed, 'name': self.name}
         if eager and config.check_comm:
             check_alike(f'jit({self.name})', (f'argument {i}' for i in range(len(flat))), flat, traced.mesh)
-        outs = call(*operands, **params)
+        operands = (*traced.consts, *flat)
+        if eager and traced.donated and not forbidden_axes():
+            ready = self._prepared(operands, traced)
+            blocks = [block_of(x, typeof(x)) for x in flat]
+            give_up(flat, traced.donated, blocks, self.name, ready.names)
+            outs = ready(blocks)
+        else:
+            outs = call(*operands, jaxpr=traced.closed, name=self.name)
+            ready = None if key is None else self._prepared(operands, traced)
         if eager and config.check_comm:
             check_alike(f'jit({self.name})', (f'result {i}' for i in range(len(outs))), outs, traced.mesh)
-        if key is not None:
-            self._remember(key, mesh, operands, params, outs, traced)
+        if key is not None and ready.run is not None:
+            self.ready[key] = replace(ready, mesh=mesh)
         return tree.unflatten(traced.out_tree, outs)
 
-    def _remember(self, key: tuple, mesh: Mesh, operands: tuple, params: dict, outs: list, traced: Traced) -> None:
-        """The next call like this one needs no more than its blocks."""
+    def _prepared(self, operands: tuple, traced: Traced) -> Ready:
+        """What a call like this one comes to: the next one needs no more than its blocks."""
         types, placed = read_types(operands, self.name)
-        kernel = EAGER.find(call, types, placed, params)[2]
-        if kernel is not None:
-            consts = [block_of(x, t) for x, t in zip(traced.consts, types)]
-            self.ready[key] = Ready(mesh=mesh, run=functools.partial(kernel, *consts) if consts else kernel,
-                                    outs=tuple((y.type, y.mesh) for y in outs), out_tree=traced.out_tree)
+        outs, mesh, run = EAGER.find(call, types, placed, {'jaxpr': traced.giving, 'name': self.name})
+        if run is not None and traced.consts:
+            run = functools.partial(run, *(block_of(x, t) for x, t in zip(traced.consts, types)))
+        return Ready(mesh=mesh, run=run, outs=tuple((t, None if t.mesh.empty else mesh) for t in outs), out_tree=traced.out_tree,
+                     donated=traced.donated, names=traced.names)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -177,10 +199,10 @@ class Jitted:
         except TypeError:
             raise ValueError(f"static arguments of jit must be hashable, got {static}") from None
         if found is None:
-            found = self.cache[key] = self._trace(structure, types, args, static, mesh)
+            found = self.cache[key] = self._trace(structure, types, args, kwargs, static, mesh)
         return flat, found
 
-    def _trace(self, structure, types: tuple[ArrayType, ...], args: tuple, static: tuple, mesh: Mesh | None) -> Traced:
+    def _trace(self, structure, types: tuple[ArrayType, ...], args: tuple, kwargs: dict, static: tuple, mesh: Mesh | None) -> Traced:
         out_tree: list = []
 
         def flat_fun(*leaves):
@@ -195,7 +217,13 @@ class Jitted:
         with at_path(''), collector_waits():
             jaxpr = stage(flat_fun, types, self.name).changed(hoist_reductions=self.hoist_reductions)
         closed, consts = open_consts(jaxpr)
-        return Traced(jaxpr=jaxpr, closed=closed, consts=consts, out_tree=out_tree[0], name=self.name, mesh=mesh)
+        giving, donated, names = closed, (), ()
+        if self.donation is not None:
+            flags, names = self.donation.leaves(*self._parted(args, kwargs))
+            donated = usable(flags, types, jaxpr.out_types, self.name)
+            giving = closed.changed(donated=tuple(len(consts) + i for i in donated)) if donated else closed
+        return Traced(jaxpr=jaxpr, closed=closed, giving=giving, donated=donated, names=names, consts=consts, out_tree=out_tree[0],
+                      name=self.name, mesh=mesh)
 
     def _placed(self, out):
         """The results in the shardings asked for."""
@@ -255,8 +283,11 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = ()
     """Compile a function: traced once for each combination of argument types, then run as one program.
 
     `static_argnums`, `static_argnames`: arguments handed to Python as they are, part of the cache key, to be hashable.
-    `donate_argnums`, `donate_argnames`: arguments that the caller gives up. `in_shardings`: how arguments have to lie (a tree prefix
-    of P or NamedSharding; ValueError otherwise). `out_shardings`: what the results are resharded to.
+    `donate_argnums`, `donate_argnames`: arguments that the caller gives up. Those for which there is a result of the same shape and
+    dtype are deleted by the call (later use is a RuntimeError), and results are made in their memory, unless somebody else looks at
+    it: an update of parameters needs no second copy of them. Without effect inside a transformation.
+    `in_shardings`: how arguments have to lie (a tree prefix of P or NamedSharding; ValueError otherwise). `out_shardings`: what the
+    results are resharded to.
     `hoist_reductions`: sums over ranks that a scan takes in each round are taken once, after it, where that gives the same but for
     rounding. Everything the function does to arrays is traced; at the first call all ranks of the mesh compare their programs,
     and a difference is an error on each.
@@ -271,6 +302,14 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = ()
                                  out_shardings=out_shardings, hoist_reductions=hoist_reductions)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r}")
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums or ())
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
-    return Jitted(fun, nums, names, in_shardings, out_shardings, hoist_reductions)
+    nums, names = _numbers(static_argnums), _names(static_argnames)
+    given = donation(fun, _numbers(donate_argnums), _names(donate_argnames), nums, names)
+    return Jitted(fun, nums, names, in_shardings, out_shardings, hoist_reductions, given)
+
+
+def _numbers(nums: int | Sequence[int]) -> tuple[int, ...]:
+    return (nums,) if isinstance(nums, int) else tuple(nums or ())
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())

@@ -149,7 +149,7 @@ def mesh_of(args) -> Mesh | None:
 
 def block_of(x, t: ArrayType) -> np.ndarray | None:
     """This rank's block of an operand. Numbers and NumPy arrays that were never placed are whole on every rank."""
-    if x.__class__ is Array:
+    if isinstance(x, Array):
         return x.block
     if is_scalar(x):
         return literal_block(x, t)

@@ -56,7 +56,7 @@ class Equation:
 class Jaxpr:
     """A typed program. `consts` are values it closes over, paired with their variables. Compared by identity.
 
-    `hoist_reductions` is a wish to the compiler.
+    `hoist_reductions` and `donated` are wishes to the compiler: the blocks of these inputs are given up, each handed in a box.
     """
 
     ins: tuple[Var, ...]
@@ -65,6 +65,7 @@ class Jaxpr:
     consts: tuple[tuple[Var, object], ...] = ()
     name: str = ''
     hoist_reductions: bool = False
+    donated: tuple[int, ...] = ()
 
     def changed(self, **parts) -> 'Jaxpr':
         """The same program with some parts replaced."""

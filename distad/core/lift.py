@@ -44,14 +44,14 @@ def host(x) -> np.ndarray:
 
 def read(x: Array) -> np.ndarray:
     """The global value of an array that every rank holds whole. Reading never communicates."""
-    t = x.type
+    t, block = x.type, x.block
     if t.unreduced or any(t.partitions):
         raise ValueError(
             f"an array of type {t} has no value on one rank: this rank holds {'a summand' if t.unreduced else 'a block'} of "
             "it. Ask for the whole with distad.process_allgather(x) (a collective), reshard it to P(), or look at this "
             "rank's part: x.addressable_shards.")
-    if x.block is None:
+    if block is None:
         raise ValueError(f"this rank is not in the mesh {x.mesh} of an array of type {t} and holds no part of it")
-    view = x.block.view()
+    view = block.view()
     view.flags.writeable = False
     return view

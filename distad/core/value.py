@@ -103,6 +103,36 @@ class Array(Value):
         self.mesh = mesh
         self.block = block
 
+    def is_deleted(self) -> bool:
+        """Whether the array was donated or deleted: then it has a type, and no value."""
+        return False
+
+    def delete(self) -> None:
+        """Give up the memory now, though there are references to the array. Using it later is a RuntimeError."""
+        delete(self, 'delete() was called')
+
+
+class Deleted(Array):
+    """What an array becomes when its memory is given up. Its slot for the block holds what became of it."""
+
+    __slots__ = ()
+
+    @property
+    def block(self) -> np.ndarray:
+        raise RuntimeError(f"Array has been deleted with shape={self.type}: {Array.block.__get__(self)}.")
+
+    def is_deleted(self) -> bool:
+        return True
+
+    def delete(self) -> None:
+        pass
+
+
+def delete(x: Array, fate: object) -> None:
+    """Let go of the memory of an array; `fate`, as text, says why."""
+    x.block = fate
+    x.__class__ = Deleted
+
 
 def check_concrete(values, what: str) -> None:
     """Tracers that outlive their transformation are the one way to smuggle a value past the types."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from distad.core.lift import as_value, host
-from distad.core.value import Value, is_scalar, typeof
+from distad.core.value import Array, Value, is_scalar, typeof
 from distad.lax import creation as lax_creation
 from distad.lax import shape as lax_shape
 from distad.lax.creation import new_type, numbered, on_mesh_of
@@ -138,7 +138,9 @@ def array(object: Any, dtype: Any = None, *, copy: bool = True, order: str = 'K'
         x = lax_shape.expand_dims(x, range(ndmin - x.ndim))
     where = placement(device, out_sharding)
     with on_mesh_of(where):
-        return with_sharding(x, where)
+        y = with_sharding(x, where)
+    # Nobody writes to blocks, so a copy may share its block; it lives on where the other is donated or deleted.
+    return Array(y.type, y.mesh, y.block) if copy and y is object and isinstance(y, Array) else y
 
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None,
@@ -147,7 +149,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
 
         jnp.asarray([1, 2])
     """
-    return array(a, dtype, device=device, out_sharding=out_sharding)
+    return array(a, dtype, copy=bool(copy), device=device, out_sharding=out_sharding)
 
 
 def copy(a, order: str | None = None) -> Value:
