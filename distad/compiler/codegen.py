@@ -238,7 +238,7 @@ class Writer:
         if write is not None:
             self.written(eqn, write, operands, names, dying, into)
             return
-        if hasattr(kernel, 'flat') and self.summed_in_place(eqn, kernel.flat, operands, names, dying):
+        if hasattr(kernel, 'flat') and self.summed_in_place(eqn, kernel, operands, names, dying):
             return
         name = self.named(eqn, kernel)
         for v in eqn.outs:
@@ -253,8 +253,10 @@ class Writer:
         """Write a sum over the ranks that takes the place of its operands; False where somebody may be looking at them."""
         flat = self.sides.pop(eqn, None)
         if flat is None:
-            if len(operands) > 1 or operands[0] not in dying & self.owned:
+            if len(operands) > 1 or operands[0] not in dying:
                 return False
+            if operands[0] not in self.owned:
+                return self.summed_where_free(eqn, kernel, operands[0], names)
             flat = self.fresh('f')
             self.line(f"{flat} = {operands[0]}.reshape(-1)")
         else:
@@ -264,12 +266,24 @@ class Writer:
             for a, part in zip(eqn.ins, _parts(flat, eqn.ins), strict=True):
                 if a not in self.filled:
                     self.line(f"{part}[...] = {names[a]}")
-        self.line(f"{flat} = {self.named(eqn, kernel)}({flat})")
+        self.line(f"{flat} = {self.named(eqn, kernel.flat)}({flat})")
         for v, part in zip(eqn.outs, _parts(flat, eqn.outs), strict=True):
             names[v] = self.fresh('v')
             self.line(f"{names[v]} = {part}")
             self.owned.add(names[v])
         self.release([flat])
+        return True
+
+    def summed_where_free(self, eqn: Equation, kernel: Callable, x: str, names: dict[Var, str]) -> bool:
+        """Write a sum that takes the place of its operand if that turns out to be nobody else's."""
+        t = eqn.ins[0].type
+        if t.local_bytes < LARGE:
+            return False
+        v, = eqn.outs
+        names[v] = self.fresh('v')
+        shape, copying = self.bind('s', t.local_shape), self.named(eqn, kernel)
+        self.line(f"{names[v]} = {self.named(eqn, kernel.flat)}({x}.reshape(-1)).reshape({shape}) "
+                  f"if spare({x}, {shape}, {self.bind('t', t.dtype)}) is {x} else {copying}({x})[0]")
         return True
 
     def allocate(self, name: str, v: Var, instead: str | None = None) -> None:
