@@ -15,6 +15,7 @@ from distad.compiler.blocked import BLOCK
 from distad.compiler.buckets import bucketed
 from distad.compiler.cse import cse
 from distad.compiler.dce import dce
+from distad.compiler.ends import ended
 from distad.compiler.fused import fused
 from distad.compiler.fusion import fuse
 from distad.compiler.hoist import hoisted
@@ -92,7 +93,7 @@ class _Dump:
 
 def _fused(jaxpr: Jaxpr, times: int) -> Jaxpr:
     if engine.available():
-        return fuse(jaxpr, scalars.serves, max(2, config.fuse_from // times))
+        return ended(fuse(jaxpr, scalars.serves, max(2, config.fuse_from // times)))
     return fuse(jaxpr, _numpy, max(config.fuse_from, 2 * BLOCK) if config.fuse_from > 2 else 2)
 
 

@@ -29,6 +29,10 @@ def sliced_first(jaxpr: Jaxpr) -> Jaxpr:
             parts = _parts(part, readers) if part.primitive.pointwise and not has_effect(part) else None
             if parts is not None:
                 gone.update(id(reader) for reader in readers[part.outs[0]])
+            elif part.primitive.name == 'split':
+                parts = _slices(part, readers)
+                gone.add(id(part))
+            if parts is not None:
                 todo += parts
                 continue
             kept.append(part)
@@ -67,6 +71,16 @@ def _parts(eqn: Equation, readers: dict[Var, list]) -> list[Equation] | None:
             return None
         made.append(eqn.changed(ins=tuple(ins), outs=(v,)))
     return made
+
+
+def _slices(eqn: Equation, readers: dict[Var, list]) -> list[Equation]:
+    """The parts of an array as slices, which loops read in place."""
+    found = []
+    for v, (starts, limits, strides) in _bounds(eqn):
+        if v in readers:
+            params = {'start_indices': starts, 'limit_indices': limits, 'strides': strides}
+            found.append(Equation(primitive=slice_p, ins=eqn.ins, outs=(v,), params=params, path=eqn.path, source=eqn.source))
+    return found
 
 
 def _bounds(reader: Equation) -> list[tuple[Var, Bounds]]:
