@@ -10,7 +10,7 @@ import pytest
 import distad as jax
 import distad.numpy as jnp
 from distad import lax, nn
-from distad.compiler.llvm import engine
+from distad.compiler.llvm import engine, loops
 from distad.config import config
 from tests.compiler.programs import fused
 
@@ -122,3 +122,39 @@ def test_threads_run_one_program_at_once() -> None:
         for t in threads:
             t.join()
     assert right == [True] * 150
+
+
+@pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
+@pytest.mark.parametrize('dtype', [np.float32, np.float64, np.int64])
+def test_a_large_result_is_written_past_the_cache_wherever_it_begins(dtype, monkeypatch):
+    monkeypatch.setattr(loops, 'STREAM', 0)
+    monkeypatch.setattr(engine, '_remembered', engine._remembered.__wrapped__)
+    with config.override(enable_x64=True, fuse_from=2):
+        for n in (17, 64, 1003):
+            a, b = (10 * R.normal(size=(2, n + 32))).astype(dtype)
+            compiled = jax.jit(lambda x, y: x * 2 - jnp.maximum(x, y) * y).lower(jnp.asarray(a[:n]), jnp.asarray(b[:n])).compile()
+            group, = compiled.program.jaxpr.equations
+            told = [group.params[k] for k in ('jaxpr', 'space', 'rows')]
+            assert '!nontemporal' in loops.kernel_text(*told)
+            kernel, order = engine.kernel(*told), [compiled.program.jaxpr.ins.index(v) for v in group.ins]
+            for first in (0, 1, 7, 16):
+                x, y, room = a[first:first + n].copy(), b[first:first + n].copy(), np.full(n + 32, 77, dtype)
+                want = x * 2 - np.maximum(x, y) * y
+                operands = [(x, y)[i] for i in order]
+                kernel(*operands, room[first:first + n])
+                np.testing.assert_array_equal(room[first:first + n], want)
+                assert (room[:first] == 77).all() and (room[first + n:] == 77).all()
+                kernel(*operands, y)                                 # in place
+                np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
+def test_long_functions_of_one_another_are_computed_in_stages():
+    def chain(x, y):
+        t = jnp.tanh(x + y)
+        a = jnp.exp(-t * x) + jnp.sin(t)
+        return jnp.log(a * a + 1) + t, jnp.sum(jnp.exp(a) > 1.5), (a > 0.3) & (jnp.cos(x) > 0)
+    for n in (127, 128, 512, 515, 1040, 2000):
+        x, y = np.random.default_rng(n).normal(size=(2, 3, n))
+        for got, want in zip(fused(chain, x, y)[0], fused(chain, x, y, llvm=False, least=1 << 40)[0], strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
