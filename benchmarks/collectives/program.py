@@ -1,4 +1,5 @@
-"""All-reduce as a program of distad or JAX sees it: psum under jit; for distad also the call that carries it, in place."""
+"""All-reduce as a program of distad or JAX sees it: psum under jit; for distad also the call that carries it, in place, as an
+equation of a compiled program makes it."""
 
 import numpy as np
 from measure import report
@@ -6,7 +7,8 @@ from problem import SIZES, calls, label
 from side import RANK, RANKS, SIDE, P, jax, mesh, place
 
 if SIDE == 'distad':
-    from distad.runtime import collectives, mpi
+    from distad.runtime.collectives import reducer
+    from distad.runtime.recorder import Where
 
 mesh()
 psum = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, 'X'), in_specs=P('X'), out_specs=P()))
@@ -14,6 +16,6 @@ for size in SIZES:
     x = place(np.zeros(size // 4 * RANKS, 'f'), P('X'))
     report(f'psum, jit, {label(size)}', lambda: jax.block_until_ready(psum(x)), calls=calls(size), rank=RANK)  # noqa: B023
     if SIDE == 'distad':
-        group, block = mpi.group(jax.get_mesh(), ('X',)), np.zeros(size // 4, 'f')
-        report(f'in place, {label(size)}', lambda: collectives.all_reduce(group, block, given=True), calls=calls(size),  # noqa: B023
-               rank=RANK)
+        move = reducer(jax.get_mesh(), ('X',), 'sum', Where('jit(step)/psum', 'program.py'))
+        block = np.zeros(size // 4, 'f')
+        report(f'in place, {label(size)}', lambda: move(block, True), calls=calls(size), rank=RANK)  # noqa: B023

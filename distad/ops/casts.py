@@ -14,7 +14,7 @@ from distad.core.batching import EACH, VECTORIZED
 from distad.core.primitive import BY_LINEARITY, Message, Place, Primitive
 from distad.core.value import Zero, typeof
 from distad.errors import ShardingTypeError
-from distad.runtime import collectives, mpi
+from distad.runtime import collectives
 from distad.runtime.packing import together
 from distad.types.array_type import ArrayType, axis_state
 from distad.types.inference import ADDITIVE
@@ -93,12 +93,7 @@ reduced_vary_cast = _cast('reduced_vary_cast', 'R', 'V', lambda: vary_unreduced_
 # ---- sums: any number of values in one message. A parameter `exact=True` says that the sum is rounded once.
 
 def _sum_kernel(place: Place, ins, outs, params) -> Callable:
-    axes = params['axes']
-
-    def move(flat, given):
-        return collectives.all_reduce(mpi.group(place.mesh, axes), flat, reduction(params), given=given, where=place)
-
-    return together(move)
+    return together(collectives.reducer(place.mesh, params['axes'], reduction(params), place))
 
 
 def reduction(params: dict) -> str:

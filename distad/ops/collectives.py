@@ -238,8 +238,7 @@ def _extremum(kind: str, source: str, name: str) -> Primitive:
         return tuple(changed(x, axes, 'N') for x in types)
 
     def kernel(place: Place, ins, outs, params) -> Callable:
-        group = _group(place, params['axes'])
-        return together(lambda flat, given: collectives.all_reduce(group, flat, kind, given=given, where=place))
+        return together(collectives.reducer(place.mesh, params['axes'], kind, place))
 
     def jvp(primals, tangents, *, axes: Axes):
         outs = made[0](*primals, axes=axes)

@@ -34,6 +34,7 @@ _HEAD_FORMAT = struct.Struct('=qqqqq')  # rank + 1, process, main thread, file o
 _SAID = 32
 _NUMBER = struct.Struct('=q')
 _write, _write_time = _SLOT_FORMAT.pack_into, struct.Struct('=d').pack_into
+_write_numbers = struct.Struct('=qqqqqdd').pack_into
 # A signal that nobody has a use for; the first ones belong to the C library.
 SIGNAL = signal.SIGRTMIN + 11 if hasattr(signal, 'SIGRTMIN') else None
 
@@ -86,7 +87,7 @@ class Seen:
 class Box:
     """The memory of a node, and in it the part that this rank writes. `ranks` are the ranks of the node."""
 
-    __slots__ = ('memory', 'file', 'ranks', 'first', 'slot', 'number', 'holds')
+    __slots__ = ('memory', 'file', 'ranks', 'first', 'slot', 'number', 'said', 'holds')
 
     def __init__(self, file: int, ranks: Sequence[int], rank: int) -> None:
         # An anonymous mapping (file -1) is this rank's alone.
@@ -95,6 +96,7 @@ class Box:
         self.memory = mmap.mmap(file, _PART * len(self.ranks))
         self.first = _PART * self.ranks.index(rank)
         self.slot = self.number = 0
+        self.said: list[bytes] = [b''] * LENGTH  # the texts that stand in the slots
         self.holds = False  # the claim
         stacks = _answer()
         _HEAD_FORMAT.pack_into(self.memory, self.first, rank + 1, os.getpid(), threading.main_thread().ident or 0, stacks, 0)
@@ -104,8 +106,13 @@ class Box:
     def begin(self, sequence: int, channel: int, call: int, nbytes: int, begun: float, text: bytes) -> None:
         """Note that a collective begins. On the way of every collective: no more than bytes put into memory."""
         number = self.number = self.number + 1
-        at = self.slot = self.first + _HEAD + number % LENGTH * _SLOT
-        _write(self.memory, at, number, sequence, channel, call, nbytes, begun, 0.0, text)
+        place = number % LENGTH
+        at = self.slot = self.first + _HEAD + place * _SLOT
+        if self.said[place] is text:  # as in every round of a loop
+            _write_numbers(self.memory, at, number, sequence, channel, call, nbytes, begun, 0.0)
+        else:
+            self.said[place] = text
+            _write(self.memory, at, number, sequence, channel, call, nbytes, begun, 0.0, text)
 
     def end(self, ended: float) -> None:
         """Note that it has ended."""

@@ -32,6 +32,7 @@ from distad.runtime.mpi import Channel, Group
 from distad.runtime.recorder import NOWHERE, Kind, Record
 from distad.source import user_source
 from distad.types import dtypes
+from distad.types.mesh import Mesh
 
 _UINT8 = np.dtype(np.uint8)
 _FLOAT32 = np.dtype(np.float32)
@@ -42,56 +43,55 @@ def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, given: bool = 
 
     An operand that is `given` may be overwritten, and becomes the result. Large ones go in several messages.
     """
-    if where.source is None:
-        where = recorder.here(where)
+    where = _placed(where)
     key = (id(where), x.dtype, x.shape, kind)
     plan = group.known.get(key)
     if plan is None or plan.stamp is not config.stamp:
         plan = _remember(group, key, _planned(group, x, kind, where))
-    if (small := plan.small) is not None:
-        small[...] = x
-        noted = _begin(plan.said, group, where)
-        _message(noted, group.channel, plan.start)
-        recorder.end(noted)
-        if given and x.__class__ is np.ndarray:
-            x[...] = small
-            return x
-        return small.astype(x.dtype)
-    if plan.said is None:
-        return x
-    if plan.add is not None:
-        return _all_added(group, x, plan.add, where)
-    if not plan.plain:
-        sent = _to_wire(x, plan.dtype)
-        return _from_wire(_reduced(group, sent, given or sent is not x and plan.dtype is not _UINT8, plan), x.dtype)
-    if given and x.__class__ is np.ndarray and x.flags.c_contiguous:
-        return _reduced(group, x, True, plan)
-    return _reduced(group, np.asarray(x, order='C'), False, plan)
+    return _carried_out(plan, x, given)
+
+
+def reducer(mesh: Mesh, axes: tuple[str, ...], kind: str, where: Any) -> Callable[[np.ndarray, bool], np.ndarray]:
+    """The same for one equation of a program: `move(x, given)`. The communicator is made at its first call, by all ranks."""
+    last: _Plan | None = None
+
+    def move(x: np.ndarray, given: bool) -> np.ndarray:
+        nonlocal last
+        plan = last
+        if (plan is None or plan.stamp is not config.stamp or plan.group.channel.closed or x.shape != plan.shape
+                or x.dtype is not plan.operand):
+            if where.source is None:
+                return all_reduce(mpi.group(mesh, axes), x, kind, given=given, where=where)
+            plan = last = _planned(mpi.group(mesh, axes), x, kind, where)
+        return _carried_out(plan, x, given)
+    return move
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Plan:
     """All that is decided about the all-reduce of one place before its operand is there."""
 
-    stamp: object
+    group: Group
     where: Any
-    said: Kind | None       # None if there is nothing to send
-    dtype: np.dtype         # of the wire; `plain` if that of the operand
-    plain: bool
+    stamp: object
+    shape: tuple[int, ...]
+    operand: np.dtype
+    wire: np.dtype
     add: Callable | None
+    said: Kind | None = None           # None if there is nothing to send
     start: Callable[..., Any] | None = None
     small: np.ndarray | None = None    # where it is summed, in the shape of the operand, if MPI has prepared that
 
 
 def _planned(group: Group, x: np.ndarray, kind: str, where: Any) -> _Plan:
-    dtype, operation, add = _way(x.dtype, kind, config.reproducible)
-    plan = functools.partial(_Plan, stamp=config.stamp, where=where, dtype=dtype, plain=x.dtype is dtype, add=add)
+    wire, operation, add = _way(x.dtype, kind, config.reproducible)
+    plan = functools.partial(_Plan, group=group, where=where, stamp=config.stamp, shape=x.shape, operand=x.dtype, wire=wire, add=add)
     if _nothing_to_send(group, x):
-        return plan(said=None)
-    nbytes = x.size * dtype.itemsize
-    messages = 1 if nbytes <= min(2 * _PIECE, config.max_message_bytes) else -(-x.size // _step(dtype))
+        return plan()
+    nbytes = x.size * wire.itemsize
+    messages = 1 if nbytes <= min(2 * _PIECE, config.max_message_bytes) else -(-x.size // _step(wire))
     said = _said('all-reduce', group, x.dtype, nbytes, where, messages)
-    found = mpi.prepared(group.channel, operation, dtype, x.size) if add is None and messages == 1 else None
+    found = mpi.prepared(group.channel, operation, wire, x.size) if add is None and messages == 1 else None
     if found is not None:
         array, request = found
 
@@ -103,10 +103,32 @@ def _planned(group: Group, x: np.ndarray, kind: str, where: Any) -> _Plan:
     return plan(said=said, start=lambda comm, out: comm.Iallreduce(in_place, out, operation))
 
 
-def _reduced(group: Group, sent: np.ndarray, given: bool, plan: _Plan) -> np.ndarray:
+def _carried_out(plan: _Plan, x: np.ndarray, given: bool) -> np.ndarray:
+    if (small := plan.small) is not None:
+        small[...] = x
+        noted = _begin(plan.said, plan.group, plan.where)
+        _message(noted, plan.group.channel, plan.start)
+        recorder.end(noted)
+        if given and x.__class__ is np.ndarray:
+            x[...] = small
+            return x
+        return small.astype(x.dtype)
+    if plan.said is None:
+        return x
+    if plan.add is not None:
+        return _all_added(plan.group, x, plan.add, plan.where)
+    if plan.wire is not plan.operand:
+        sent = _to_wire(x, plan.wire)
+        return _from_wire(_reduced(plan, sent, given or sent is not x and plan.wire is not _UINT8), x.dtype)
+    if given and x.__class__ is np.ndarray and x.flags.c_contiguous:
+        return _reduced(plan, x, True)
+    return _reduced(plan, np.asarray(x, order='C'), False)
+
+
+def _reduced(plan: _Plan, sent: np.ndarray, given: bool) -> np.ndarray:
     """The sum in the dtype of the wire, in place of a contiguous operand or of its copy."""
     # MPI copies an operand that it must not overwrite before it adds. Here a piece is copied when its turn comes.
-    noted, channel = _begin(plan.said, group, plan.where), group.channel
+    noted, channel = _begin(plan.said, plan.group, plan.where), plan.group.channel
     if plan.said.messages == 1:
         out = sent if given else sent.copy()
         _message(noted, channel, plan.start, out)

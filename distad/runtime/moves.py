@@ -234,8 +234,7 @@ def mover(place: Any, ins: Sequence[ArrayType], outs: Sequence[ArrayType],
         return lambda *blocks: list(blocks)
     if len(alike(plans)) == 1 and all(len(steps) == 1 and steps[0].kind == 'all-reduce' for steps in plans):
         step = plans[0][0]
-        return together(lambda flat, given: collectives.all_reduce(mpi.group(place.mesh, step.axes), flat, step.reduction, given=given,
-                                                                   where=place))
+        return together(collectives.reducer(place.mesh, step.axes, step.reduction, place))
     return lambda *blocks: _run_together(plans, place.mesh, list(blocks), place)
 
 
@@ -271,7 +270,8 @@ def _run_local(steps: list[Step], coords: dict[str, int], block: np.ndarray) -> 
     while steps and steps[0].kind == 'local':
         step = steps.pop(0)
         (sends, recvs) = _pieces(step, tuple(coords.items()))
-        block = _first_only(step, coords, _place(step, recvs, [block[sends[0]]]))
+        whole = _shape(sends[0]) == block.shape                      # then not a view, which nobody could write over
+        block = _first_only(step, coords, _place(step, recvs, [block if whole else block[sends[0]]]))
     return block
 
 
@@ -282,7 +282,7 @@ def _first_only(step: Step, coords: dict[str, int], block: np.ndarray) -> np.nda
 
 
 def _all_reduce(steps, coords, blocks, group, where):
-    out = collectives.all_reduce(group, _packed(blocks), steps[0].reduction, where=where)
+    out = collectives.all_reduce(group, _packed(blocks), steps[0].reduction, given=len(blocks) > 1, where=where)
     return [part.reshape(b.shape) for part, b in zip(_split(out, [b.size for b in blocks]), blocks)]
 
 

@@ -57,6 +57,7 @@ class Channel:
     # Requests given up. They hold their buffers, into which MPI may still write.
     given_up: list[Any] = field(default_factory=list)
     prepared: dict[tuple, tuple[np.ndarray, Any]] = field(default_factory=dict)
+    closed: bool = False  # forgotten: nobody may use it any more
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -129,6 +130,8 @@ def reset() -> None:
     world.cache_clear()
     here = _world()
     _free_prepared()
+    for channel in here.channels.values():
+        channel.closed = True
     here.channels = {}
     here.resets += 1
 

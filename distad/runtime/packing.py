@@ -12,8 +12,7 @@ def together(move: Callable[[np.ndarray, bool], np.ndarray]) -> Callable[..., li
     """
     def run(*blocks: np.ndarray) -> list[np.ndarray]:
         if len(blocks) == 1:
-            block = np.asarray(blocks[0])
-            return [move(np.ascontiguousarray(block).reshape(block.shape), False)]
+            return [move(np.asarray(blocks[0], order='C'), False)]
         out: list = [None] * len(blocks)
         for members in by_dtype(blocks):
             parts = [np.asarray(blocks[i]) for i in members]
