@@ -82,6 +82,7 @@ class Writer:
         self.dying: set[str] = set()                    # the operands that die with the equation that is being written
         self.unread: set[Var] = set()                   # its results that nobody reads
         self.owned: set[str] = set()                    # arrays made by this program that nothing else may be looking at
+        self.loose: set[str] = set()                    # those that a ufunc made, which may lie in another order
 
     # ---- lines and names
 
@@ -240,6 +241,9 @@ class Writer:
             return
         if hasattr(kernel, 'flat') and self.summed_in_place(eqn, kernel, operands, names, dying):
             return
+        if isinstance(ufunc := getattr(kernel, 'func', None), np.ufunc) and eqn.outs[0].type.ndim:
+            self.elementwise(eqn, ufunc, operands, names, dying)
+            return
         name = self.named(eqn, kernel)
         for v in eqn.outs:
             names[v] = self.fresh('v')
@@ -248,6 +252,25 @@ class Writer:
             results = f"[{results}]" if eqn.outs else '_'
         self.owned.difference_update(operands)                       # what comes out may be a view of what went in
         self.line(f"{results} = {name}({', '.join(operands)})")
+
+    def elementwise(self, eqn: Equation, ufunc: np.ufunc, operands: list[str], names: dict[Var, str], dying: set[str]) -> None:
+        """A call of a ufunc, whose result takes the place of an operand that dies, in whatever order that lies."""
+        v, = eqn.outs
+        dead = [a for a in eqn.ins if a.__class__ is Var and names[a] in dying and operands.count(names[a]) == 1 and alike(a, v)]
+        old = next((names[a] for a in dead if names[a] in self.owned), None)
+        perhaps = next((a for a in dead if a.type.local_bytes >= LARGE), None)
+        name, made = self.named(eqn, ufunc), self.fresh('v')
+        names[v], where = made, ''
+        if old is not None:
+            where = f", out={old}"
+        elif perhaps is not None:
+            self.allocate(made, v, names[perhaps])
+            where = f", out={made}"
+        if perhaps is None or old is not None:
+            self.owned.add(made)
+        if not where or old in self.loose:
+            self.loose.add(made)
+        self.line(f"{made} = {name}({', '.join(operands)}{where})")
 
     def summed_in_place(self, eqn: Equation, kernel: Callable, operands: list[str], names: dict[Var, str], dying: set[str]) -> bool:
         """Write a sum over the ranks that takes the place of its operands; False where somebody may be looking at them."""
@@ -295,8 +318,8 @@ class Writer:
                 into: dict[Var, str]) -> None:
         """An equation whose kernel writes into arrays that it is given."""
         dead = [a for a in reused(eqn) if a.__class__ is Var and names[a] in dying and operands.count(names[a]) == 1]
-        reusable = [a for a in dead if names[a] in self.owned]
-        unsure = [a for a in dead if a not in reusable and a.type.size * a.type.dtype.itemsize >= LARGE]
+        reusable = [a for a in dead if names[a] in self.owned and names[a] not in self.loose]
+        unsure = [a for a in dead if a not in reusable and a.type.local_bytes >= LARGE]
         for v in eqn.outs:
             names[v] = self.fresh('v')
             old, perhaps = (next((x for x in found if alike(x, v)), None) for found in (reusable, unsure))

@@ -117,7 +117,7 @@ def _made(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, given: frozense
         return _inside(params['jaxpr'], ins, heap)
     if name in VIEWS or name == 'reshard' and not messages(eqn):
         return [frozenset().union(*ins)] * len(eqn.outs)
-    free = [eqn.ins[i] for i in params.get('in_place', ()) if eqn.ins[i] in dying and ins[i]]
+    free = [a for a in _taken(eqn) if a in dying and eqn.ins.count(a) == 1 and ins[eqn.ins.index(a)]]
     found = []
     for v in eqn.outs:
         old = next((a for a in free if a.type.local_shape == v.type.local_shape and a.type.dtype == v.type.dtype), None)
@@ -129,6 +129,13 @@ def _made(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, given: frozense
         else:
             found.append(heap.new(_size(v)))
     return found
+
+
+def _taken(eqn: Equation) -> list[Atom]:
+    """The operands whose places results take if they die there, in the source that is written."""
+    if eqn.primitive.pointwise:
+        return list(eqn.ins) if hasattr(eqn.primitive.impl, 'ufunc') else []
+    return list(eqn.ins) if [m.kind for m in messages(eqn)] == ['all-reduce'] else reused(eqn)
 
 
 def _inside(jaxpr: Jaxpr, ins: list[frozenset[int]], heap: _Heap, given: frozenset[Var] = frozenset()) -> list[frozenset[int]]:
