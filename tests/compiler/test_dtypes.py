@@ -10,9 +10,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import distad as jax
 import distad.numpy as jnp
 from distad import rules
 from distad.compiler.llvm import engine, scalars
+from distad.config import config
 from tests.compiler.programs import fused
 from tests.compiler.test_functions import UNARY, ulps
 
@@ -136,3 +138,15 @@ ALONE = {
 
 def test_what_numpy_alone_runs_is_known() -> None:
     assert set(PRIMITIVES) - set(scalars.TABLE) == set(ALONE)
+
+
+@pytest.mark.parametrize('dtype', [*HALVES, np.dtype(np.int8), np.dtype(np.uint16), BOOL], ids=str)
+@pytest.mark.parametrize('size', [1, 2, 17, 18, 31])
+def test_nothing_is_written_beyond_a_result(dtype, size) -> None:
+    with config.override(fuse_from=2):
+        program = jax.jit(lambda x: jnp.square(x + 1).astype(dtype)).lower(jnp.zeros((3, size), np.float32)).compile().program
+        (eqn,) = program.jaxpr.equations
+        kernel = engine.kernel(*(eqn.params[name] for name in ('jaxpr', 'space', 'rows')))
+    memory = np.full(3 * size + 8, 1, dtype)
+    kernel(np.full((3, size), -1, np.float32), memory[4:-4].reshape(3, size))
+    np.testing.assert_array_equal(memory.astype(int), [1] * 4 + [0] * (3 * size) + [1] * 4)

@@ -84,6 +84,9 @@ class Accesses:
     def store_at(self, pointer: str, step: int, value: Value, dtype: np.dtype, past: bool = False) -> None:
         if step != 1 and self.lanes > 1:
             raise NotImplementedError('results that do not lie side by side')
+        if self.lanes == 1 and self.inside is None:           # LLVM 22 writes a vector cut to fewer bits, of which one lane is masked
+            self.store_one(value, dtype, pointer)             # in, with the width it had before: beyond the array
+            return
         e, kind, told = self.emitter, memory(dtype), self.in_memory(value, dtype)
         if self.lanes == LANES:
             how = 'align 64, !nontemporal !0' if past else f'align {dtype.itemsize}'
