@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from distad import tree
 from distad.core.value import Array, delete
@@ -90,8 +91,7 @@ def usable(flags: Sequence[bool], ins: Sequence[ArrayType], outs: Sequence[Array
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fate:
+class _Fate(NamedTuple):
     """What became of a donated array, put into words when somebody asks."""
 
     argument: str
@@ -105,6 +105,18 @@ class _Fate:
 
 def give_up(leaves: Sequence, donated: Sequence[int], blocks: list, name: str, names: Sequence[str]) -> None:
     """Put the blocks of donated arguments into boxes, and delete the arrays."""
+    if len(set(map(id, leaves))) < len(leaves):
+        _check_apart(leaves, donated, name, names)
+    source = user_source()
+    for i in donated:
+        x = leaves[i]
+        blocks[i] = [blocks[i]]
+        if x.__class__ is Array:
+            delete(x, _Fate(names[i], name, source))
+
+
+def _check_apart(leaves: Sequence, donated: Sequence[int], name: str, names: Sequence[str]) -> None:
+    """Raise if a donated array is another argument too."""
     times = Counter(map(id, leaves))
     for i in donated:
         if times[id(leaves[i])] > 1 and isinstance(leaves[i], Array):
@@ -112,11 +124,6 @@ def give_up(leaves: Sequence, donated: Sequence[int], blocks: list, name: str, n
             raise ValueError(f"jit({name}): {names[i]} is donated, and the same array, of type {leaves[i].type}, is {names[other]} of "
                              "this call: f(donate(a), a). Its memory would be written while it is read. Hand a copy, jnp.array(x), as "
                              "one of them.")
-    source = user_source()
-    for i in donated:
-        blocks[i] = [blocks[i]]
-        if leaves[i].__class__ is Array:
-            delete(leaves[i], _Fate(names[i], name, source))
 
 
 def _name(fun: Callable) -> str:

@@ -129,11 +129,11 @@ class Jitted:
         eager = current_trace() is EAGER
         key = None
         if eager and self.plain and not forbidden_axes() and not config.check_comm:
-            key, mesh, blocks = _read(args, kwargs)
+            key, mesh, leaves, blocks = _read(args, kwargs)
             ready = self.ready.get(key)
             if ready is not None and ready.mesh is mesh:
                 if ready.donated:
-                    give_up(tree.leaves((args, kwargs)), ready.donated, blocks, self.name, ready.names)
+                    give_up(leaves, ready.donated, blocks, self.name, ready.names)
                 return ready.out_tree.unflatten(ready(blocks))
         flat, traced = self._traced(args, kwargs)
         if eager and traced not in self.agreed:
@@ -256,8 +256,8 @@ class Jitted:
         return [fixed[i] if i in fixed else next(rest) for i in range(count)], {**named, **dict(static[1])}
 
 
-def _read(args: tuple, kwargs: dict) -> tuple[tuple | None, Mesh | None, list]:
-    """A call as a key, its mesh and its blocks. No key for arguments that are something else than arrays and numbers."""
+def _read(args: tuple, kwargs: dict) -> tuple[tuple | None, Mesh | None, Sequence, list]:
+    """A call as a key, its mesh, its arguments one by one and their blocks. No key for what is neither array nor number."""
     if kwargs or any(x.__class__ is not Array for x in args):
         leaves, structure = tree.flatten((args, kwargs))
     else:
@@ -266,15 +266,15 @@ def _read(args: tuple, kwargs: dict) -> tuple[tuple | None, Mesh | None, list]:
     for x in leaves:
         if x.__class__ is not Array:
             if not is_scalar(x):
-                return None, None, []
+                return None, None, leaves, []
             x = as_value(x, 'jit')
         key.append(x.type)
         blocks.append(x.block)
         if x.mesh is not placed and x.mesh is not None:
             if placed is not None:
-                return None, None, []
+                return None, None, leaves, []
             placed = x.mesh
-    return tuple(key), get_mesh() if placed is None else placed, blocks
+    return tuple(key), get_mesh() if placed is None else placed, leaves, blocks
 
 
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
