@@ -13,7 +13,7 @@ import pytest
 import distad as jax
 import distad.numpy as jnp
 from distad import rules
-from distad.compiler.llvm import engine, scalars
+from distad.compiler.llvm import complexes, engine, scalars
 from distad.config import config
 from tests.compiler.programs import fused
 from tests.compiler.test_functions import UNARY, ulps
@@ -24,8 +24,9 @@ HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 BOOL = np.dtype(bool)
 INTEGERS = [np.dtype(d) for d in ('i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8')]
 FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
-ONE = {'abs', 'ceil', 'clz', 'exponent', 'floor', 'integer_pow', 'is_finite', 'neg', 'not', 'population_count', 'reduce_precision',
-       'relu', 'relu6', 'round', 'rsqrt', 'sign', 'signbit', 'spacing', 'sqrt', 'square', 'stop_gradient', 'trunc', *UNARY}
+ONE = {'abs', 'ceil', 'clz', 'conj', 'exponent', 'floor', 'integer_pow', 'is_finite', 'neg', 'not', 'population_count',
+       'reduce_precision', 'relu', 'relu6', 'round', 'rsqrt', 'sign', 'signbit', 'spacing', 'sqrt', 'square', 'stop_gradient', 'trunc',
+       *UNARY}
 PARAMS = {'integer_pow': {'y': 3}, 'round': {'rounding_method': 1}, 'reduce_precision': {'exponent_bits': 5, 'mantissa_bits': 4}}
 # Primitives that the table serves with operands of several dtypes or states; they have tests of their own.
 OTHERS = {'select_n', 'convert_element_type', 'relabel', 'pow', 'clamp', 'ldexp'}
@@ -128,16 +129,41 @@ def test_casts_selects_and_bounds(dtype) -> None:
     assert not differing(*pairs(dtype), functions)
 
 
+@pytest.mark.parametrize('dtype', [np.complex64, np.complex128])
+def test_complex_numbers(dtype) -> None:
+    r = np.random.default_rng(0)
+    part = dtype(0).real.dtype.type
+    odd = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 2.5, 1e9], part)
+    x, y = np.empty((2, 300 + odd.size ** 2), dtype)
+    for z, re in (x, odd), (y, odd[::-1]):
+        z.real, z.imag = (np.concatenate([r.normal(size=300), a.ravel()]) for a in np.meshgrid(re, odd))
+    one = {'neg', 'square', 'conj', 'real', 'imag', 'abs', 'exp', 'stop_gradient'}
+    functions = [(name, lambda x, y, p=PRIMITIVES[name]: p(*((x,) if p.name in one else (x, y))))
+                 for name in sorted(set(complexes.TABLE) - {'relabel', 'select_n', 'complex'})]
+    functions += [('complex', lambda x, y: PRIMITIVES['complex'](x.real, y.imag)), ('select_n', lambda x, y: jnp.where(x == y, x, y)),
+                  ('to real', lambda x, y: PRIMITIVES['real'](x).astype(np.float16)), ('to complex', lambda x, y: x.real.astype(dtype))]
+    f = lambda x, y: [function(x, y) for _, function in functions]
+    for shape in ((-1,), (3, -1), (-1, 3)):                         # whole vectors, and what is left of rows
+        got, operations = fused(f, x.reshape(shape), y.reshape(shape))
+        assert set(operations) == {'fused'}, operations
+        want, _ = fused(f, x.reshape(shape), y.reshape(shape), llvm=False, least=1 << 40)
+        for (name, _), g, w in zip(functions, got, want, strict=True):
+            assert g.dtype == w.dtype, name
+            with np.errstate(all='ignore'):
+                near = np.abs(g - w) <= 8 * np.finfo(part).eps * np.abs(w) if g.dtype.kind in 'cf' else g == w
+            near |= (g == w) | np.isnan(g.real) & np.isnan(w.real) | np.isnan(g.imag) & np.isnan(w.imag)
+            assert near.all(), (name, x.reshape(shape)[~near], y.reshape(shape)[~near], g[~near], w[~near])
+
+
 SPECIAL = 'a series whose length hangs on its operand, or many pieces: SciPy spends its time in it, not in memory'
 ALONE = {
     **dict.fromkeys(('bessel_i0', 'bessel_i0e', 'bessel_i1', 'bessel_i1e', 'digamma', 'igamma', 'igamma_grad_a', 'igammac', 'lgamma',
                      'log_ndtr', 'ndtri', 'polygamma', 'random_gamma_grad', 'regularized_incomplete_beta', 'zeta'), SPECIAL),
-    **dict.fromkeys(('complex', 'conj', 'imag', 'real'), 'complex numbers are two numbers in a register'),
 }
 
 
 def test_what_numpy_alone_runs_is_known() -> None:
-    assert set(PRIMITIVES) - set(scalars.TABLE) == set(ALONE)
+    assert set(PRIMITIVES) - set(scalars.TABLE) - set(complexes.TABLE) == set(ALONE)
 
 
 @pytest.mark.parametrize('dtype', [*HALVES, np.dtype(np.int8), np.dtype(np.uint16), BOOL], ids=str)

@@ -28,8 +28,15 @@ def element(dtype: np.dtype) -> str:
     return {'b': 'i1', 'f': {4: 'float', 8: 'double'}.get(dtype.itemsize)}.get(dtype.kind, f'i{8 * dtype.itemsize}')
 
 
+def part(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of a complex dtype; a real one is its own."""
+    return np.dtype(f'f{dtype.itemsize // 2}') if dtype.kind == 'c' else dtype
+
+
 def memory(dtype: np.dtype) -> str:
     """LLVM's name of one element in memory: truth values are bytes there, halves two."""
+    if dtype.kind == 'c':
+        return f'{{ {element(part(dtype))}, {element(part(dtype))} }}'
     return 'i8' if dtype.kind == 'b' else 'i16' if dtypes.is_half(dtype) else element(dtype)
 
 
@@ -149,6 +156,31 @@ class Value:
         return self.e.op(f'fcmp uno {self}, {self.name}', BOOL)
 
 
+class Pair:
+    """A complex number in registers: two vectors."""
+
+    __slots__ = ('re', 'im')
+
+    def __init__(self, re: Value, im: Value):
+        self.re, self.im = re, im
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(f'c{2 * self.re.dtype.itemsize}')
+
+    def __add__(self, other: Pair) -> Pair:
+        return Pair(self.re + other.re, self.im + other.im)
+
+    def __sub__(self, other: Pair) -> Pair:
+        return Pair(self.re - other.re, self.im - other.im)
+
+    def __mul__(self, other: Pair) -> Pair:
+        return Pair(self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re)
+
+    def __neg__(self) -> Pair:
+        return Pair(-self.re, -self.im)
+
+
 class Emitter:
     """Writes into `lines`; functions and declarations that the lines need are collected beside them."""
 
@@ -176,7 +208,10 @@ class Emitter:
     def label(self, name: str) -> None:
         self.lines.append(f'{name}:')
 
-    def splat(self, value, dtype: np.dtype) -> Value:
+    def splat(self, value, dtype: np.dtype) -> Value | Pair:
+        if dtype.kind == 'c':
+            value = dtype.type(value)
+            return Pair(self.splat(value.real, value.real.dtype), self.splat(value.imag, value.imag.dtype))
         if dtypes.is_half(dtype):
             value, dtype = float(dtype.type(value)), F32
         return Value(self, f'splat ({element(dtype)} {number(value, dtype)})', dtype)

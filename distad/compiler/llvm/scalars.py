@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from distad.compiler.access import rows_of
-from distad.compiler.llvm import digits, halves, integers, inverses
+from distad.compiler.llvm import complexes, digits, halves, integers, inverses
 from distad.compiler.llvm import functions as f
-from distad.compiler.llvm.emit import BOOL, F32, F64, Emitter, Value
+from distad.compiler.llvm.emit import BOOL, F32, F64, Emitter, Pair, Value
 from distad.core.jaxpr import Equation
 from distad.types import dtypes
 
@@ -117,6 +117,7 @@ TABLE: dict[str, tuple[str, Rule]] = {
     'reduce_precision': (FLOATS, digits.reduce_precision),
     'select_n': (ALL, lambda e, which, x, y: e.select(which, y, x)),
     'convert_element_type': (ALL, None),
+    'conj': (REALS, lambda e, x: x),
     'stop_gradient': (ALL, lambda e, x: x),
     'relabel': (ALL, lambda e, x, to: x),
     **{name: (REALS, _function(name, getattr(f, name))) for name in (
@@ -129,7 +130,7 @@ TABLE: dict[str, tuple[str, Rule]] = {
 
 # What gives a half for halves: nothing is to be rounded.
 EXACT = frozenset({'neg', 'max', 'min', 'clamp', 'relu', 'relu6', 'abs', 'sign', 'floor', 'ceil', 'trunc', 'round', 'copysign',
-                   'select_n', 'stop_gradient', 'relabel'})
+                   'conj', 'select_n', 'stop_gradient', 'relabel'})
 
 
 def serves(eqn: Equation) -> bool:
@@ -139,10 +140,14 @@ def serves(eqn: Equation) -> bool:
     if name in REDUCTIONS:
         return _summed(eqn)
     known = TABLE.get(name)
-    if known is None or not all(map(native, dtypes_)):
+    if not all(map(native, dtypes_)):
         return False
-    if name == 'select_n':
-        return dtypes_[0] == BOOL and len(eqn.ins) == 3
+    if name == 'select_n' and (dtypes_[0] != BOOL or len(eqn.ins) != 3):
+        return False
+    if any(dtype.kind == 'c' for dtype in dtypes_):
+        return name in complexes.TABLE or name == 'convert_element_type'
+    if known is None:
+        return False
     return all(kind(a.type.dtype) in known[0] for a in eqn.ins)
 
 
@@ -160,20 +165,26 @@ def kind(dtype: np.dtype) -> str:
 
 
 def native(dtype: np.dtype) -> bool:
-    return dtype.kind in 'iub' or dtype in (F32, F64) or dtypes.is_half(dtype)
+    return dtype.kind in 'iubc' and dtype.itemsize <= 16 or dtype in (F32, F64) or dtypes.is_half(dtype)
 
 
-def apply(e: Emitter, eqn: Equation, operands: list[Value]) -> Value:
+def apply(e: Emitter, eqn: Equation, operands: list[Value | Pair]) -> Value | Pair:
     """The result of one equation from its operands."""
     name, dtype = eqn.primitive.name, eqn.outs[0].type.dtype
     if name == 'convert_element_type':
         return converted(e, operands[0], dtype)
+    if dtype.kind == 'c' or any(x.__class__ is Pair for x in operands):
+        return complexes.TABLE[name](e, *operands, **eqn.params)
     y = TABLE[name][1](e, *operands, **eqn.params)
     return halves.rounded(e, y, dtype) if dtypes.is_half(dtype) and name not in EXACT else y
 
 
-def converted(e: Emitter, x: Value, dtype: np.dtype) -> Value:
-    """A value as the number of another dtype."""
+def converted(e: Emitter, x: Value | Pair, dtype: np.dtype) -> Value | Pair:
+    """A value as the number of another dtype; of complex numbers the real part."""
+    if dtype.kind == 'c':
+        return complexes.converted(e, x, dtype)
+    if x.__class__ is Pair:
+        x = x.re
     if not dtypes.is_half(dtype):
         return e.convert(x, dtype)
     return halves.rounded(e, x if x.dtype.kind == 'f' else e.convert(x, F32), dtype)
