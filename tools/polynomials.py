@@ -65,7 +65,7 @@ TABLE = {
     'TANH': ('(tanh(x) - x) / x**3 of x**2, |x| <= 0.625', odd(mp.tanh), mp.mpf(0), mp.mpf('0.625') ** 2, 6, None),
     'ATAN': ('(atan(x) - x) / x**3 of x**2, |x| <= tan(pi / 8)', odd(mp.atan), mp.mpf(0), mp.tan(mp.pi / 8) ** 2, 4, 11),
     'ASIN': ('(asin(x) - x) / x**3 of x**2, |x| <= 1/2', odd(mp.asin), mp.mpf(0), mp.mpf('0.25'), 5, 12),
-    'CBRT': ('cbrt(1 + f), sqrt(1/2) <= 1 + f <= sqrt(2)', lambda f: mp.cbrt(1 + f), root / 2 - 1, root - 1, None, 7),
+    'CBRT': ('cbrt(1 + f), sqrt(1/2) <= 1 + f <= sqrt(2)', lambda f: mp.cbrt(1 + f), root / 2 - 1, root - 1, 4, 7),
     'ERF_INV': ('(erfinv(x) / x - sqrt(pi) / 2) / w, w = -log(1 - x**2) = 3 (1 + t), |t| <= 1',
                 lambda t: (erf_inv_of_log(3 * (1 + t)) - mp.sqrt(mp.pi) / 2) / (3 * (1 + t)), mp.mpf(-1), mp.mpf(1), 10, 23),
     'ERF_INV_FAR': ('erfinv(x) / x where sqrt(w) = 3.2 + 0.8 t', lambda t: erf_inv_of_log((16 + 4 * t) ** 2 / 25), mp.mpf(-1),

@@ -273,14 +273,22 @@ class Emitter:
         if old.kind == 'f' and new.kind == 'f':
             return self.op(f'{"fpext" if new.itemsize > old.itemsize else "fptrunc"} {x} to {vector(new)}', new)
         if old.kind == 'f':
-            name = f'@llvm.fpto{"s" if new.kind == "i" else "u"}i.sat.v{LANES}{_suffix(new)}.v{LANES}{_suffix(old)}'
-            self.module.declare(f'declare {vector(new)} {name}({vector(old)})')
-            return self.op(f'call {vector(new)} {name}({x})', new)
+            return self._saturated(x, new)
         if new.kind == 'f':
             return self.op(f'{"sitofp" if old.kind == "i" else "uitofp"} {x} to {vector(new)}', new)
         if old.kind == 'b' or new.itemsize > old.itemsize:
             return self.op(f'{"sext" if old.kind == "i" else "zext"} {x} to {vector(new)}', new)
         return self.op(f'trunc {x} to {vector(new)}', new) if new.itemsize < old.itemsize else Value(self, x.name, new)
+
+    def _saturated(self, x: Value, new: np.dtype) -> Value:
+        """A float as an integer. LLVM has this too, but makes it lane by lane."""
+        info = np.iinfo(new)
+        least, most = x.dtype.type(info.min), x.dtype.type(info.max)
+        if int(most) > info.max:
+            most = np.nextafter(most, x.dtype.type(0))
+        inside = self.select(x < least, least, self.select(x > most, most, self.select(x.is_nan(), 0, x)))
+        y = self.op(f'fpto{"s" if new.kind == "i" else "u"}i {inside} to {vector(new)}', new)
+        return self.select(x > most, info.max, y)
 
     def function(self, name: str, body: Callable, *operands: Value) -> Value:
         """A call of a function that is written once for each dtype: `body(emitter, *values) -> value`."""

@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable
 
 from distad.compiler.llvm import coefficients as c
-from distad.compiler.llvm.emit import F32, I64, Emitter, Value
+from distad.compiler.llvm.emit import F32, Emitter, Value
 from distad.compiler.llvm.functions import (
     PI_2,
-    atan,
     exp,
     in_double,
+    integer,
     log,
     log1p,
     maximum,
@@ -24,6 +24,7 @@ from distad.compiler.llvm.functions import (
     otherwise,
     parted,
     polynomial,
+    rounded,
     two_to,
 )
 
@@ -53,34 +54,44 @@ def acos(e: Emitter, x: Value) -> Value:
     return e.select(large, far, high - (e.copysign(y, x) - low))
 
 
-@in_double
 def atan2(e: Emitter, y: Value, x: Value) -> Value:
-    """The angle to the nearer axis, from which that axis is seen."""
+    """From the nearest multiple of pi / 4, which is seen under a small angle."""
     a, b = e.abs(y), e.abs(x)
     steep = a > b
     low, high = e.select(steep, b, a), e.select(steep, a, b)
-    q = e.select(high.equals(0.0), 0.0, e.select(low.equals(math.inf), 1.0, low / high))
-    t = e.function('atan', atan, q)
-    half, rest = PI_2[8][:2]
-    t = e.select(steep, half - (t - rest), t)
-    t = e.select(e.bitcast(x, I64) < 0, 2 * half - (t - 2 * rest), t)
+    same = low.equals(math.inf)
+    low, high = e.select(same, 1.0, low), e.select(same, 1.0, e.select(high.equals(0.0), 1.0, high))
+    scale = e.select(high > {4: 2.0 ** 100, 8: 2.0 ** 1000}[x.dtype.itemsize], 0.5, e.splat(1.0, x.dtype))
+    low, high = low * scale, high * scale
+    middle = low > math.tan(math.pi / 8) * high
+    top, bottom = e.select(middle, low - high, low), e.select(middle, low + high, high)
+    r = top / bottom
+    lost = e.select(bottom < math.inf, e.fma(-r, bottom, top) / bottom, 0.0)
+    z = r * r
+    t = r + e.fma(polynomial(e, z, c.ATAN) * z, r, lost)
+    negative = e.bitcast(x, integer(x.dtype)) < 0
+    n = e.select(middle, 1.0, e.splat(0.0, x.dtype))
+    n = e.select(steep, 2.0 - n, n)
+    n = e.select(negative, 4.0 - n, n)
+    t = e.select(steep.bits('xor', negative), -t, t)
+    first, second = PI_2[x.dtype.itemsize][:2]
+    t = e.fma(n, first / 2, e.fma(n, second / 2, t))
     return e.copysign(e.select(x.is_nan() | y.is_nan(), math.nan, t), y)
 
 
-@in_double
 def cbrt(e: Emitter, x: Value) -> Value:
     a = e.abs(x)
     wide, shift = normalized(e, a)
     f, k = parted(e, wide)
     k = k - shift
-    n = e.call('llvm.rint', x.dtype, k * (1 / 3))
+    n, i = rounded(e, k, 1 / 3)
     rest = k - n * 3.0
     up, down = rest > 0.5, rest < -0.5
     cube = (f + 1.0) * e.select(up, 2.0, e.select(down, 0.5, e.splat(1.0, x.dtype)))
     t = polynomial(e, f, c.CBRT) * e.select(up, 2 ** (1 / 3), e.select(down, 0.5 ** (1 / 3), e.splat(1.0, x.dtype)))
     off = e.fma(t * t, t, -cube)                                     # t ** 3 - cube
     t = t - t * off / (off + off + 3.0 * cube)
-    y = t * two_to(e, e.convert(n, I64), x.dtype)
+    y = t * two_to(e, i, x.dtype)
     return e.copysign(e.select((a > 0.0) & (a < math.inf), y, a), x)
 
 
