@@ -8,7 +8,6 @@ the allocator's; results that leave the program own theirs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distad.compiler.passes import optimized
+from distad.compiler.summed import side_by_side, summed_in_place
 from distad.config import config
 from distad.core.eager import literal_block
 from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check, has_effect
@@ -25,7 +25,6 @@ from distad.types.array_type import ArrayType
 from distad.types.mesh import Mesh
 
 DEEPEST = 12                   # loops inside one another in one Python function
-LARGE = 1 << 16                # bytes from which it pays to ask whether an array is free
 CONSTANT_BYTES = 1 << 20       # larger values are rather computed anew than kept
 
 
@@ -131,7 +130,7 @@ class Writer:
         dies = _last_uses(jaxpr)
         self.owned.difference_update(arguments)
         into = dict(into or {})
-        starts = self.side_by_side(jaxpr, dies, path, into)
+        starts = side_by_side(self, jaxpr, dies, path, into)
         for i, eqn in enumerate(jaxpr.equations):
             for text in starts.get(i, ()):
                 self.line(text)
@@ -141,27 +140,6 @@ class Writer:
                 self.equation(eqn, names, path, dying, into)
             self.release({names[v] for v in dies.get(i, ()) if v in eqn.outs and v not in known} | dying)
         return [self.use(a, names) for a in jaxpr.outs]
-
-    def side_by_side(self, jaxpr: Jaxpr, dies: dict[int, list[Var]], path: str, into: dict[Var, str]) -> dict[int, list[str]]:
-        """Places in one flat array for what is made here and summed over the ranks together, added to `into`: then nothing is copied
-        to bring it there. Returns the lines that make these arrays, by the equation before which they stand.
-        """
-        makers = {v: i for i, eqn in enumerate(jaxpr.equations) for v in eqn.outs}
-        starts: dict[int, list[str]] = {}
-        for i, eqn in enumerate(jaxpr.equations):
-            sizes = [a.type.local_bytes for a in eqn.ins]
-            if (not eqn.primitive.messages or len(eqn.ins) < 2 or sum(sizes) < LARGE or len({a.type.dtype for a in eqn.ins}) > 1
-                    or len(set(eqn.ins)) < len(eqn.ins) or not makers.keys() & dies.get(i, ()) >= set(eqn.ins)):
-                continue
-            kernel = self.ready[eqn] = self.kernel(eqn, path)
-            if hasattr(kernel, 'flat'):
-                dtype = eqn.ins[0].type.dtype
-                flat = self.sides[eqn] = self.fresh('f')
-                first = min(makers[a] for a in eqn.ins)
-                starts.setdefault(first, []).append(f"{flat} = empty({sum(sizes) // dtype.itemsize}, {self.bind('t', dtype)})")
-                into.update(zip(eqn.ins, _parts(flat, eqn.ins), strict=True))
-                self.beside.update(eqn.ins)
-        return starts
 
     def release(self, names: Iterable[str]) -> None:
         """Drop blocks that are not needed any more."""
@@ -239,7 +217,7 @@ class Writer:
         if write is not None:
             self.written(eqn, write, operands, names, dying, into)
             return
-        if hasattr(kernel, 'flat') and self.summed_in_place(eqn, kernel, operands, names, dying):
+        if hasattr(kernel, 'flat') and summed_in_place(self, eqn, kernel, operands, names, dying):
             return
         if isinstance(ufunc := getattr(kernel, 'func', None), np.ufunc) and eqn.outs[0].type.ndim:
             self.elementwise(eqn, ufunc, operands, names, dying)
@@ -258,7 +236,7 @@ class Writer:
         v, = eqn.outs
         dead = [a for a in eqn.ins if a.__class__ is Var and names[a] in dying and operands.count(names[a]) == 1 and alike(a, v)]
         old = next((names[a] for a in dead if names[a] in self.owned), None)
-        perhaps = next((a for a in dead if a.type.local_bytes >= LARGE), None)
+        perhaps = next((a for a in dead if a.type.local_bytes >= memory.LARGE), None)
         name, made = self.named(eqn, ufunc), self.fresh('v')
         names[v], where = made, ''
         if old is not None:
@@ -272,43 +250,6 @@ class Writer:
             self.loose.add(made)
         self.line(f"{made} = {name}({', '.join(operands)}{where})")
 
-    def summed_in_place(self, eqn: Equation, kernel: Callable, operands: list[str], names: dict[Var, str], dying: set[str]) -> bool:
-        """Write a sum over the ranks that takes the place of its operands; False where somebody may be looking at them."""
-        flat = self.sides.pop(eqn, None)
-        if flat is None:
-            if len(operands) > 1 or operands[0] not in dying:
-                return False
-            if operands[0] not in self.owned:
-                return self.summed_where_free(eqn, kernel, operands[0], names)
-            flat = self.fresh('f')
-            self.line(f"{flat} = {operands[0]}.reshape(-1)")
-        else:
-            if any(a in self.filled and names[a] not in self.owned for a in eqn.ins):
-                self.release([flat])
-                return False
-            for a, part in zip(eqn.ins, _parts(flat, eqn.ins), strict=True):
-                if a not in self.filled:
-                    self.line(f"{part}[...] = {names[a]}")
-        self.line(f"{flat} = {self.named(eqn, kernel.flat)}({flat})")
-        for v, part in zip(eqn.outs, _parts(flat, eqn.outs), strict=True):
-            names[v] = self.fresh('v')
-            self.line(f"{names[v]} = {part}")
-            self.owned.add(names[v])
-        self.release([flat])
-        return True
-
-    def summed_where_free(self, eqn: Equation, kernel: Callable, x: str, names: dict[Var, str]) -> bool:
-        """Write a sum that takes the place of its operand if that turns out to be nobody else's."""
-        t = eqn.ins[0].type
-        if t.local_bytes < LARGE:
-            return False
-        v, = eqn.outs
-        names[v] = self.fresh('v')
-        shape, copying = self.bind('s', t.local_shape), self.named(eqn, kernel)
-        self.line(f"{names[v]} = {self.named(eqn, kernel.flat)}({x}.reshape(-1)).reshape({shape}) "
-                  f"if spare({x}, {shape}, {self.bind('t', t.dtype)}) is {x} else {copying}({x})[0]")
-        return True
-
     def allocate(self, name: str, v: Var, instead: str | None = None) -> None:
         """An array for a result: a new one, or that of `instead` if it turns out to be nobody else's."""
         how = 'empty(' if instead is None else f"spare({instead}, "
@@ -319,7 +260,7 @@ class Writer:
         """An equation whose kernel writes into arrays that it is given."""
         dead = [a for a in reused(eqn) if a.__class__ is Var and names[a] in dying and operands.count(names[a]) == 1]
         reusable = [a for a in dead if names[a] in self.owned and names[a] not in self.loose]
-        unsure = [a for a in dead if a not in reusable and a.type.local_bytes >= LARGE]
+        unsure = [a for a in dead if a not in reusable and a.type.local_bytes >= memory.LARGE]
         for v in eqn.outs:
             names[v] = self.fresh('v')
             old, perhaps = (next((x for x in found if alike(x, v)), None) for found in (reusable, unsure))
@@ -351,15 +292,6 @@ def alike(x: Var, y: Var) -> bool:
 def reused(eqn: Equation) -> list[Atom]:
     """The operands whose arrays a result may take over: each element is read before its place is written."""
     return list(eqn.ins) if eqn.primitive.pointwise else [eqn.ins[i] for i in eqn.params.get('in_place', ())]
-
-
-def _parts(flat: str, atoms: Sequence[Atom]) -> Iterator[str]:
-    """Where values lie in a flat array, one after the other."""
-    start = 0
-    for a in atoms:
-        end = start + math.prod(a.type.local_shape)
-        yield f"{flat}[{start}:{end}].reshape({a.type.local_shape})"
-        start = end
 
 
 def _word(eqn: Equation) -> str:

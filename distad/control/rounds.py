@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distad.compiler.codegen import LARGE, Writer
+from distad.compiler.codegen import Writer
 from distad.compiler.dce import dce
 from distad.compiler.memory import taken_over
 from distad.compiler.text import count_collectives
 from distad.core.jaxpr import Equation, Jaxpr, Var, chosen
 from distad.core.primitive import Place
+from distad.runtime import memory
 
 PRODUCTS = frozenset({'dot_general', 'add_dot', 'conv_general_dilated'})
 
@@ -104,7 +105,7 @@ def stacked_carries(eqn: Equation) -> dict[int, int]:
         if c is None or c in found.values() or a.type.ndim == 0:
             continue
         after = body.outs[c]
-        if after.__class__ is Var and after in made and body.outs.count(after) == 1 and a.type.local_bytes >= LARGE:
+        if after.__class__ is Var and after in made and body.outs.count(after) == 1 and a.type.local_bytes >= memory.LARGE:
             found[k] = c
     return found
 

@@ -16,6 +16,7 @@ import numpy as np
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 KEEP, GROW = 1 << 30, 64 << 20
+LARGE = 1 << 16                # bytes from which it pays to ask whether an array is free
 
 
 @functools.cache

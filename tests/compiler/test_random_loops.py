@@ -13,9 +13,9 @@ import pytest
 import distad as jax
 import distad.numpy as jnp
 from distad import Array, lax
-from distad.compiler import codegen
 from distad.control import rounds
 from distad.ops import blas
+from distad.runtime import memory
 from tests.compiler import test_random
 
 pytestmark = pytest.mark.ranks(1)
@@ -58,8 +58,7 @@ def test_random_loops(first, monkeypatch) -> None:
             found[name] = found.get(name, 0) + (made is not None)
             return made
         return call
-    monkeypatch.setattr(codegen, 'LARGE', 1)
-    monkeypatch.setattr(rounds, 'LARGE', 1)
+    monkeypatch.setattr(memory, 'LARGE', 1)
     monkeypatch.setattr(blas, 'LEAST', 1)
     monkeypatch.setattr(rounds, 'last_round', counted('round', rounds.last_round))
     monkeypatch.setattr(blas, 'adder', counted('adder', blas.adder))

@@ -8,8 +8,8 @@ import pytest
 import distad as jax
 import distad.numpy as jnp
 from distad import lax
-from distad.compiler.codegen import LARGE
 from distad.debug import count_collectives
+from distad.runtime.memory import LARGE
 
 P, alone = jax.P, pytest.mark.ranks(1)
 X = np.random.default_rng(0).normal(size=(5, 16, LARGE // 64)).astype(np.float32)
