@@ -1,6 +1,6 @@
 """The collectives: all-reduce, all-gather, reduce-scatter, all-to-all and permutation, for any dtype.
 
-Every one goes through `_communicate`, which records it, starts it without blocking and waits with a deadline. What
+Every one goes out through `runtime.sending`, which records it, starts it without blocking and waits with a deadline. What
 goes out is contiguous. Moves carry bytes, so no dtype is foreign to them. Sums carry what MPI can add: bool as the
 uint8 whose max is "or", half-precision types as float32, rounded once at the end.
 
@@ -16,21 +16,18 @@ the operand itself. `where` is anything with the path of the equation, the user'
 from __future__ import annotations
 
 import functools
-import hashlib
-import time
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from distad.config import config
-from distad.errors import DisagreementError
-from distad.runtime import blackbox, exact, mpi, recorder
+from distad.runtime import exact, mpi, recorder, sending
 from distad.runtime.mpi import Channel, Group
-from distad.runtime.recorder import NOWHERE, Kind, Record
-from distad.source import user_source
+from distad.runtime.recorder import NOWHERE, Kind
+from distad.runtime.sending import agree as agree
 from distad.types import dtypes
 from distad.types.mesh import Mesh
 
@@ -43,11 +40,11 @@ def all_reduce(group: Group, x: np.ndarray, kind: str = 'sum', *, given: bool = 
 
     An operand that is `given` may be overwritten, and becomes the result. Large ones go in several messages.
     """
-    where = _placed(where)
+    where = sending.placed(where)
     key = (id(where), x.dtype, x.shape, kind)
     plan = group.known.get(key)
     if plan is None or plan.stamp is not config.stamp:
-        plan = _remember(group, key, _planned(group, x, kind, where))
+        plan = sending.remember(group, key, _planned(group, x, kind, where))
     return _carried_out(plan, x, given)
 
 
@@ -67,7 +64,7 @@ def reducer(mesh: Mesh, axes: tuple[str, ...], kind: str, where: Any) -> Callabl
     return move
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class _Plan:
     """All that is decided about the all-reduce of one place before its operand is there."""
 
@@ -79,8 +76,10 @@ class _Plan:
     wire: np.dtype
     add: Callable | None
     said: Kind | None = None           # None if there is nothing to send
+    operation: Any = None
     start: Callable[..., Any] | None = None
-    small: np.ndarray | None = None    # where it is summed, in the shape of the operand, if MPI has prepared that
+    small: np.ndarray | None = None    # where it is summed, in the shape of the operand, once MPI has prepared that
+    new: bool = True                   # has not been made yet
 
 
 def _planned(group: Group, x: np.ndarray, kind: str, where: Any) -> _Plan:
@@ -90,24 +89,30 @@ def _planned(group: Group, x: np.ndarray, kind: str, where: Any) -> _Plan:
         return plan()
     nbytes = x.size * wire.itemsize
     messages = 1 if nbytes <= min(2 * _PIECE, config.max_message_bytes) else -(-x.size // _step(wire))
-    said = _said('all-reduce', group, x.dtype, nbytes, where, messages)
-    found = mpi.prepared(group.channel, operation, wire, x.size) if add is None and messages == 1 else None
-    if found is not None:
-        array, request = found
-
-        def begin(comm: Any) -> Any:
-            request.Start()
-            return request
-        return plan(said=said, start=begin, small=array.reshape(x.shape))
+    said = sending.said('all-reduce', group, x.dtype, nbytes, where, messages)
     in_place = mpi.in_place()
-    return plan(said=said, start=lambda comm, out: comm.Iallreduce(in_place, out, operation))
+    return plan(said=said, operation=operation, start=lambda comm, out: comm.Iallreduce(in_place, out, operation))
+
+
+def _prepared(plan: _Plan, make: bool = False) -> bool:
+    """Use what MPI has prepared for such a sum, if it has."""
+    found = mpi.prepared(plan.group.channel, plan.operation, plan.wire, math.prod(plan.shape), make)
+    if found is None:
+        return False
+    array, request = found
+
+    def begin(comm: Any) -> Any:
+        request.Start()
+        return request
+    plan.start, plan.small = begin, array.reshape(plan.shape)
+    return True
 
 
 def _carried_out(plan: _Plan, x: np.ndarray, given: bool) -> np.ndarray:
     if (small := plan.small) is not None:
         small[...] = x
-        noted = _begin(plan.said, plan.group, plan.where)
-        _message(noted, plan.group.channel, plan.start)
+        noted = sending.begin(plan.said, plan.group, plan.where)
+        sending.message(noted, plan.group.channel, plan.start)
         recorder.end(noted)
         if given and x.__class__ is np.ndarray:
             x[...] = small
@@ -117,6 +122,8 @@ def _carried_out(plan: _Plan, x: np.ndarray, given: bool) -> np.ndarray:
         return x
     if plan.add is not None:
         return _all_added(plan.group, x, plan.add, plan.where)
+    if plan.new and plan.said.messages == 1 and _prepared(plan):
+        return _carried_out(plan, x, given)
     if plan.wire is not plan.operand:
         sent = _to_wire(x, plan.wire)
         return _from_wire(_reduced(plan, sent, given or sent is not x and plan.wire is not _UINT8), x.dtype)
@@ -128,17 +135,21 @@ def _carried_out(plan: _Plan, x: np.ndarray, given: bool) -> np.ndarray:
 def _reduced(plan: _Plan, sent: np.ndarray, given: bool) -> np.ndarray:
     """The sum in the dtype of the wire, in place of a contiguous operand or of its copy."""
     # MPI copies an operand that it must not overwrite before it adds. Here a piece is copied when its turn comes.
-    noted, channel = _begin(plan.said, plan.group, plan.where), plan.group.channel
+    noted, channel = sending.begin(plan.said, plan.group, plan.where), plan.group.channel
     if plan.said.messages == 1:
         out = sent if given else sent.copy()
-        _message(noted, channel, plan.start, out)
+        sending.message(noted, channel, plan.start, out)
     else:
         out = sent if given else np.empty_like(sent)
         for piece, summand in zip(_pieces(out), _pieces(sent), strict=True):
             if not given:
                 piece[...] = summand
-            _message(noted, channel, plan.start, piece)
+            sending.message(noted, channel, plan.start, piece)
     recorder.end(noted)
+    if plan.new:
+        plan.new = False
+        if plan.said.messages == 1:
+            _prepared(plan, make=True)
     return out
 
 
@@ -185,11 +196,11 @@ class _Rows:
     def send(self, noted: list, channel: Channel) -> None:
         sent, into, width = self.sent, self.into, self.width
         if width >= sent.shape[-1]:
-            _message(noted, channel, self.start, sent, into)
+            sending.message(noted, channel, self.start, sent, into)
             return
         for i in range(0, sent.shape[-1], width):
             part = np.empty_like(into[..., i:i + width])
-            _message(noted, channel, self.start, np.ascontiguousarray(sent[..., i:i + width]), part)
+            sending.message(noted, channel, self.start, np.ascontiguousarray(sent[..., i:i + width]), part)
             into[..., i:i + width] = part
 
 
@@ -203,8 +214,8 @@ def _exchanged(sent: np.ndarray, into: np.ndarray) -> _Rows:
 
 def _send_rows(op: str, group: Group, dtype: np.dtype, rows: _Rows, where: Any) -> None:
     """A collective that is just this."""
-    where = _placed(where)
-    noted = _begin(_said(op, group, dtype, rows.sent.nbytes, where, rows.messages), group, where)
+    where = sending.placed(where)
+    noted = sending.begin(sending.said(op, group, dtype, rows.sent.nbytes, where, rows.messages), group, where)
     rows.send(noted, group.channel)
     recorder.end(noted)
 
@@ -247,8 +258,8 @@ def _all_added(group: Group, x: np.ndarray, add: Callable, where: Any) -> np.nda
     share = -(-size // group.size)
     rows = np.concatenate([sent, np.zeros(share * group.size - size, sent.dtype)])
     parts, out = np.empty((group.size, share), sent.dtype), np.empty(share * group.size, x.dtype)
-    where = _placed(where)
-    noted = _begin(_said('all-reduce', group, x.dtype, rows.nbytes + share * x.itemsize, where), group, where)
+    where = sending.placed(where)
+    noted = sending.begin(sending.said('all-reduce', group, x.dtype, rows.nbytes + share * x.itemsize, where), group, where)
     _exchanged(_byte_rows(rows, group), _byte_rows(parts, group)).send(noted, group.channel)
     mine = _bytes(add(parts).astype(x.dtype, copy=False))
     _gathered(mine, _byte_rows(out, group)).send(noted, group.channel)
@@ -305,7 +316,7 @@ def all_to_all_v(group: Group, blocks: Sequence[np.ndarray], shapes: Sequence[tu
     counts = [0 if k == group.index else block.nbytes for k, block in enumerate(blocks)]
     comes = [0 if k == group.index else result.nbytes for k, result in enumerate(results)]
     into = np.empty(sum(comes), np.uint8)
-    communicate('collective-permute', group, own.dtype, sent.nbytes, where,
+    sending.communicate('collective-permute', group, own.dtype, sent.nbytes, where,
                  lambda comm: comm.Ialltoallv([sent, counts], [into, comes]))
     start = 0
     for k, size in enumerate(comes):
@@ -313,121 +324,6 @@ def all_to_all_v(group: Group, blocks: Sequence[np.ndarray], shapes: Sequence[tu
             results[k] = into[start:start + size].view(own.dtype).reshape(shapes[k])
             start += size
     return results
-
-
-def agree(group: Group, data: bytes) -> list[bytes]:
-    """Every rank's bytes, on all of them. For control: neither counted nor recorded."""
-    if group.size == 1:
-        return [data]
-    if config.check_comm:
-        _same_call(group, f'an agreement over {",".join(group.axes)}, at {user_source()}')
-    return _everyone(group, data)
-
-
-def _everyone(group: Group, data: bytes) -> list[bytes]:
-    sent = np.frombuffer(data, np.uint8)
-    sizes = np.empty(group.size, np.int64)
-    _exchange(group, lambda comm: comm.Iallgather(np.array([sent.size]), sizes))
-    into = np.empty(int(sizes.sum()), np.uint8)
-    _exchange(group, lambda comm: comm.Iallgatherv(sent, [into, sizes.tolist()]))
-    ends = np.cumsum(sizes).tolist()
-    return [into[end - size:end].tobytes() for end, size in zip(ends, sizes.tolist())]
-
-
-def _same_call(group: Group, call: str) -> None:
-    """With DISTAD_CHECK=comm: raise on all ranks, before anything is sent, unless they make the same call."""
-    digests = np.empty((group.size, 8), np.uint8)
-    mine = np.frombuffer(hashlib.blake2b(call.encode(), digest_size=8).digest(), np.uint8)
-    _exchange(group, lambda comm: comm.Iallgather(mine, digests))
-    if (digests == digests[0]).all():
-        return
-    calls = [text.decode() for text in _everyone(group, call.encode())]
-    told = '\n'.join(f'  rank {rank}: {text}' for rank, text in zip(group.ranks, calls, strict=True))
-    alike = len({text.partition(', at ')[0] for text in calls}) == 1
-    raise DisagreementError(
-        f'the ranks meet in different calls:\n{told}\n'
-        + ('The calls are alike and would have passed, but from different lines: what a rank runs must not depend on its number. '
-           if alike else 'What a rank calls must not depend on its number. ')
-        + 'Nothing was sent.')
-
-
-# ---- the one way out
-
-def communicate(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any, start: Callable[[Any], Any]) -> None:
-    """Begin an operation with `start(comm)`, which gives a request, record it and wait for it."""
-    where = _placed(where)
-    noted = _begin(_said(op, group, dtype, nbytes, where), group, where)
-    _message(noted, group.channel, start)
-    recorder.end(noted)
-
-
-def _placed(where: Any) -> Any:
-    return recorder.here(where) if where.source is None else where
-
-
-def _said(op: str, group: Group, dtype: np.dtype, nbytes: int, where: Any, messages: int = 1) -> Kind:
-    """What is said of a collective, for the record and in the black box; made once for a place."""
-    # Objects are told apart by their id(), as no hash is as quick; so they are kept.
-    key = (id(where), op, dtype.num, nbytes, messages)
-    found = group.known.get(key)
-    if found is None:
-        path = f' ({where.path})' if where.path else ''
-        text = blackbox.text(f'{op} over {",".join(group.axes)}', f'{dtypes.name(dtype)}, at {where.source}{path}', group.ranks)
-        found = _remember(group, key, (Kind(op, group.axes, group.place, nbytes, dtype, where.path, where.source, group.ranks,
-                                            messages, text), where))
-    return found[0]
-
-
-_KNOWN = 2048
-
-
-def _remember(group: Group, key: tuple, value: Any) -> Any:
-    if len(group.known) >= _KNOWN:
-        group.known.clear()
-    group.known[key] = value
-    return value
-
-
-def _begin(kind: Kind, group: Group, where: Any) -> list:
-    """Note that a collective begins, and see that all ranks make the same one if that is asked for."""
-    noted = recorder.begin(kind, group.channel.calls + 1)
-    if config.check_comm:
-        # What a rank sends to one other may differ in size.
-        size = '' if kind.op == 'collective-permute' else f' {kind.nbytes} B'
-        of = ''.join(f' of {t}' for t in where.types)
-        _same_call(group, f'{kind.op}{of} over {",".join(kind.axes)},{size} {dtypes.name(kind.dtype)}, at {kind.source}')
-    return noted
-
-
-def _message(noted: list, channel: Channel, start: Callable[..., Any], *arrays: np.ndarray) -> None:
-    """One message of a recorded collective, which others can see in the black box; `start(comm, *arrays)` gives its request."""
-    kind, sequence, _, started, _ = noted
-    box = channel.box
-    channel.calls = call = channel.calls + 1
-    box.begin(sequence, channel.key, call, kind.nbytes, started, kind.text)
-    request = start(channel.comm, *arrays)
-    test = request.Test
-    try:
-        for _ in repeat(None, channel.tries):        # as `mpi.wait_in` does, but at no cost where that is enough
-            if done := test():
-                break
-    except BaseException:
-        channel.given_up.append(request)
-        raise
-    if not done:
-        mpi.wait_in(channel, request, lambda: str(Record(*noted)), kind.nbytes)
-    noted[4] = now = time.perf_counter()
-    box.end(now)
-
-
-def _exchange(group: Group, start: Callable[[Any], Any]) -> None:
-    """What is neither counted nor recorded; in the black box it stands all the same, as ranks can wait in it."""
-    channel, box = group.channel, group.channel.box
-    channel.calls += 1
-    what = f'the agreement of the ranks over {",".join(group.axes)}'
-    box.begin(0, channel.key, channel.calls, 0, time.perf_counter(), blackbox.text(what, f'at {user_source()}', group.ranks))
-    mpi.wait_in(channel, start(channel.comm), lambda: what)
-    box.end(time.perf_counter())
 
 
 # ---- what goes over the wire

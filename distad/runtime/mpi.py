@@ -160,19 +160,19 @@ def in_place() -> Any:
 _SMALL, _PREPARED = 2048, 64  # bytes, and how many of a channel
 
 
-def prepared(channel: Channel, operation: Any, dtype: np.dtype, count: int) -> tuple[np.ndarray, Any] | None:
-    """A small array and the persistent request for its sum (max, min) over the ranks, in place; None if it is not worth one.
+def prepared(channel: Channel, operation: Any, dtype: np.dtype, count: int, make: bool) -> tuple[np.ndarray, Any] | None:
+    """A small array and the persistent request for its sum (max, min) over the ranks, in place; None if there is none.
 
-    The ranks make the same collectives in the same order, so they prepare them in one order, too.
+    Whether there is one must be the same on all ranks, wherever in a program they come from. So it is made, where `make`, after such
+    a collective, when all have made that.
     """
-    here = _world()
-    if not here.prepares or count * dtype.itemsize > _SMALL:
-        return None
     key = (operation.handle, dtype, count)
-    if key not in channel.prepared and len(channel.prepared) < _PREPARED:
+    found = channel.prepared.get(key)
+    here = _world()
+    if found is None and make and here.prepares and count * dtype.itemsize <= _SMALL and len(channel.prepared) < _PREPARED:
         array = np.zeros(count, dtype)
-        channel.prepared[key] = array, channel.comm.Allreduce_init(here.MPI.IN_PLACE, array, operation)
-    return channel.prepared.get(key)
+        found = channel.prepared[key] = array, channel.comm.Allreduce_init(here.MPI.IN_PLACE, array, operation)
+    return found
 
 
 def _free_prepared() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from distad.config import config
-from distad.runtime import collectives, mpi
+from distad.runtime import mpi, sending
 from distad.runtime.mpi import Group
 from distad.runtime.recorder import NOWHERE
 
@@ -44,5 +44,5 @@ def permute(group: Group, x: np.ndarray, pairs: Sequence[tuple[int, int]], *, wh
             requests += [comm.Isend(sent[piece], to) for piece in pieces]
         return _All(requests)
 
-    collectives.communicate('collective-permute', group, x.dtype, sent.nbytes if to is not None else 0, where, start)
+    sending.communicate('collective-permute', group, x.dtype, sent.nbytes if to is not None else 0, where, start)
     return out

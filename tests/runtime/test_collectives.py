@@ -193,6 +193,32 @@ def test_a_collective_is_given_up(mesh, monkeypatch):
     assert collectives.all_reduce(fresh, np.float32(1)) == 2
 
 
+@MESHES
+def test_a_small_sum_is_the_same_each_time_and_from_any_line(mesh):
+    """MPI prepares it after the first time: what one rank finds prepared, all do."""
+    g, me = group(mesh), mpi.rank()
+    expected = [sum(range(mesh.size)) * k for k in (1, 2, 3)]
+    for turn in range(3):
+        assert collectives.all_reduce(g, np.arange(1, 4, dtype=np.int16) * me).tolist() == expected
+        if me % 2 == 0:
+            out = collectives.all_reduce(g, np.arange(1, 4, dtype=np.int16) * me)
+        else:
+            out = collectives.all_reduce(g, np.arange(1, 4, dtype=np.int16) * me, given=turn == 1)
+        assert out.tolist() == expected
+        with config.override(max_message_bytes=2):
+            assert collectives.all_reduce(g, np.arange(1, 4, dtype=np.int16) * me).tolist() == expected
+    assert collectives.all_reduce(g, np.array([True, False]) if me else np.array([False, False])).tolist() == [mesh.size > 1, False]
+    assert collectives.all_reduce(g, np.array([me, -me], np.float16), 'max').tolist() == [mesh.size - 1, 0]
+
+
+@pytest.mark.meshes((2,))
+def test_many_small_sums(mesh):
+    """Few of them are prepared."""
+    for _ in range(2):
+        for size in range(1, 100):
+            assert collectives.all_reduce(group(mesh), np.full(size, 1 + mpi.rank(), np.int8)).tolist() == [3] * size
+
+
 @pytest.mark.meshes((3,))
 def test_a_rank_that_keeps_its_block_takes_part_in_a_permutation(mesh):
     """Collectives are told apart by their numbers, which have to be the same on all ranks."""
