@@ -40,8 +40,10 @@ def check_setup(comm: Any) -> None:
 
 def facts() -> dict[str, str]:
     """What this rank runs on, by name."""
-    known = {'distad': _version('distad'), 'numpy': np.__version__, 'llvmlite': _version('llvmlite'), 'processor': _processor()}
-    known['DISTAD_TRACE'] = 'set' if os.environ.get('DISTAD_TRACE') else 'not set'
+    blas = np.show_config(mode='dicts')['Build Dependencies'].get('blas', {})
+    known = {'distad': _version('distad'), 'numpy': np.__version__, 'BLAS': f"{blas.get('name')} {blas.get('version')}",
+             'llvmlite': _version('llvmlite'), 'processor': _processor(),
+             'DISTAD_TRACE': 'set' if os.environ.get('DISTAD_TRACE') else 'not set'}
     return known | {switch.variable or name: _word(getattr(config, name)) for name, switch in SWITCHES.items() if name not in _OWN}
 
 
