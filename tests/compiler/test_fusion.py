@@ -158,3 +158,19 @@ def test_long_functions_of_one_another_are_computed_in_stages():
         x, y = np.random.default_rng(n).normal(size=(2, 3, n))
         for got, want in zip(fused(chain, x, y)[0], fused(chain, x, y, llvm=False, least=1 << 40)[0], strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
+@pytest.mark.parametrize('name', ['chain', 'softmax', 'stencil', 'transposed', 'gelu', 'strides and turns'])
+def test_passes_go_forwards_and_backwards_by_turns(name, monkeypatch):
+    f, args, _ = PROGRAMS[name]
+    monkeypatch.setattr(loops, 'TURN', 1 << 40)
+    monkeypatch.setattr(engine, '_remembered', engine._remembered.__wrapped__)
+    want = fused(f, *args)[0]
+    monkeypatch.setattr(loops, 'TURN', 0)
+    ways = set()
+    for _ in range(2):
+        for got, y in zip(fused(f, *args)[0], want, strict=True):
+            np.testing.assert_array_equal(got, y)
+        ways.add(engine._turn.value)
+    assert ways == {1, -1}

@@ -29,6 +29,7 @@ from distad.config import config
 from distad.core.jaxpr import Jaxpr, Literal
 
 _alive: list[Any] = []         # engines that own code, and what Python keeps pointers to
+_turn = ctypes.c_int64(1)      # 1 or -1: which way the last pass over much memory went (see `loops`)
 PATIENCE = 30.0                # seconds to wait for the rank that compiles, before doing it oneself
 _HEAD = object.__basicsize__   # of a Python object; NumPy's fields follow: data, nd, dimensions, strides, base, descr, flags
 DATA, FLAGS = _HEAD, _HEAD + 48
@@ -98,6 +99,7 @@ def _llvm() -> Any:
     import llvmlite.binding as llvm  # noqa: PLC0415 (an optional extra, and slow to import)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.add_symbol('distad_turn', ctypes.addressof(_turn))
     return llvm
 
 

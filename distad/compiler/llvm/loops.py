@@ -2,7 +2,8 @@
 
 `schedule` says what is computed when, `layout` which loops there are, `strips` where a long pass is cut; here they become text.
 The loops that count rows are outside; inside them each pass over a row computes what is ready. The last loop goes in vectors, and
-what is left of it under a mask.
+what is left of it under a mask. Groups over much memory go through it forwards and backwards by turns: the end of one is the
+beginning of the next, which finds it in the cache.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 
 STREAM = 1 << 23               # bytes of a result that goes past the cache
 LINE = 64                      # bytes of a line of it
+TURN = 1 << 20                 # bytes of a group's arrays from which on it begins where the one before it has ended
 
 
 class Nest:
@@ -51,6 +53,8 @@ class Nest:
 
     def text(self) -> str:
         late = [eqn for eqn in self.schedule.reductions if not self.schedule.along_row(eqn)]
+        taken = sum(math.prod(local(v)) * v.type.dtype.itemsize for v in self.arguments)
+        self.turns = not late and taken >= TURN                          # the order of summands has to stay
         for eqn in late:
             fill = self.sums.begin_late(eqn)
             if fill is not None:
@@ -63,8 +67,11 @@ class Nest:
         for eqn in late:
             self.sums.end_late(eqn)
         pointers = ', '.join(f'ptr {p}' for p in self.arguments.values())
-        body = f'define internal void @body({pointers}) nounwind alignstack(64) {{\n' + '\n'.join(
-            [*self.entry, *self.body, '  ret void']) + '\n}\n!0 = !{i32 1}\n'
+        turn = ['  %turn = load i64, ptr @distad_turn', '  %direction = sub i64 0, %turn', '  store i64 %direction, ptr @distad_turn',
+                '  %backwards = icmp slt i64 %direction, 0'] if self.turns else []
+        declared = '@distad_turn = external global i64\n' if self.turns else ''
+        body = declared + f'define internal void @body({pointers}) nounwind alignstack(64) {{\n' + '\n'.join(
+            [*turn, *self.entry, *self.body, '  ret void']) + '\n}\n!0 = !{i32 1}\n'
         return self.module.text() + body
 
     # ---- loops
@@ -77,7 +84,7 @@ class Nest:
             self.accesses.box, self.accesses.counters = box, dict(counters)
             lines += self.passes()
         for i in reversed(range(self.first_inner)):
-            lines = self.loop(counters[i], *self.layout.extent(i, boxes[0]), 1, lines)
+            lines = self.loop(counters[i], *self.layout.extent(i, boxes[0]), 1, lines, turning=i == 0)
         self.body += lines
 
     def passes(self) -> list[str]:
@@ -93,9 +100,17 @@ class Nest:
             self.store_row(v, self.value(v, schedule.out_index(v)), self.headers[self.now])
         return [line for header, walk in zip(self.headers, walks, strict=True) for line in (*header, *walk)]
 
-    def loop(self, counter: str, low: int | str, high: int | str, step: int, lines: list[str]) -> list[str]:
-        if isinstance(low, int) and isinstance(high, int) and high - low == step:
-            return [f'  {counter} = add i64 0, {low}', *lines]
+    def loop(self, counter: str, low: int | str, high: int | str, step: int, lines: list[str], turning: bool = False) -> list[str]:
+        """A loop; one that is `turning` goes backwards every other time."""
+        if isinstance(low, int) and isinstance(high, int):
+            if high - low == step:
+                return [f'  {counter} = add i64 0, {low}', *lines]
+            if turning and self.turns:
+                forwards, top = self.module.fresh(), low + (high - low - 1) // step * step
+                return self.loop(forwards, low, high, step, [
+                    f'  {counter}.done = sub i64 {forwards}, {low}', f'  {counter}.moved = mul i64 {counter}.done, %direction',
+                    f'  {counter}.from = select i1 %backwards, i64 {top}, i64 {low}',
+                    f'  {counter} = add i64 {counter}.from, {counter}.moved', *lines])
         slot = self.module.fresh()
         self.entry.append(f'  {slot} = alloca i64')
         head, inside, after = (self.module.fresh()[1:] for _ in range(3))
@@ -143,7 +158,7 @@ class Nest:
         last = len(self.layout.runs) - 1
         if not held:
             counter = self.accesses.counters[last] = self.module.fresh()
-            return self.loop(counter, low, high, LANES, self.step(p, LANES))
+            return self.loop(counter, low, high, LANES, self.step(p, LANES), turning=len(self.layout.runs) == 1)
         start, rest, short, size = (self.module.fresh() for _ in range(4))
         lines = [f'  {rest} = sub nsw i64 {high}, {start}', f'  {short} = icmp slt i64 {rest}, {STRIP}',
                  f'  {size} = select i1 {short}, i64 {rest}, i64 {STRIP}']
@@ -158,7 +173,7 @@ class Nest:
             step = self.leave(held[self.stage]) if self.stage < len(held) else self.step(p, LANES)
             lines += self.loop(self.in_strip, 0, size, LANES, [f'  {counter} = add nsw i64 {start}, {self.in_strip}', *step])
         self.strip, self.stage = {}, 0
-        return self.loop(start, low, high, STRIP, lines)
+        return self.loop(start, low, high, STRIP, lines, turning=len(self.layout.runs) == 1)
 
     def leave(self, values: list[Var]) -> list[str]:
         """A vector of a stage whose values later stages read."""
