@@ -20,9 +20,8 @@ from distad.compiler.llvm.functions import (
     log,
     log1p,
     maximum,
-    normalized,
+    normal_parts,
     otherwise,
-    parted,
     polynomial,
     rounded,
     two_to,
@@ -81,9 +80,7 @@ def atan2(e: Emitter, y: Value, x: Value) -> Value:
 
 def cbrt(e: Emitter, x: Value) -> Value:
     a = e.abs(x)
-    wide, shift = normalized(e, a)
-    f, k = parted(e, wide)
-    k = k - shift
+    f, k = normal_parts(e, a)
     n, i = rounded(e, k, 1 / 3)
     rest = k - n * 3.0
     up, down = rest > 0.5, rest < -0.5

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from distad.compiler.access import rows_of
-from distad.compiler.llvm import complexes, digits, halves, integers, inverses
+from distad.compiler.llvm import complexes, digits, halves, integers, inverses, powers
 from distad.compiler.llvm import functions as f
 from distad.compiler.llvm.emit import BOOL, F32, F64, Emitter, Pair, Value
 from distad.core.jaxpr import Equation
@@ -59,7 +59,7 @@ def _round(e: Emitter, x: Value, rounding_method: int) -> Value:
 def _pow(e: Emitter, x: Value, y: Value) -> Value:
     if x.dtype != y.dtype:                                           # an integer exponent
         return e.convert(_pow(e, e.convert(x, F64), e.convert(y, F64)), x.dtype)
-    return e.function('pow', f.pow, x, y)
+    return e.function('pow', powers.pow, x, y)
 
 
 REDUCTIONS = frozenset({'reduce_sum', 'reduce_max', 'reduce_min'})
@@ -85,7 +85,7 @@ TABLE: dict[str, tuple[str, Rule]] = {
     'abs': (NUMBERS, lambda e, x: e.abs(x)),
     'sign': (NUMBERS, _sign),
     'square': (NUMBERS, lambda e, x: x * x),
-    'integer_pow': (NUMBERS, lambda e, x, y: f.integer_power(e, x, y)),
+    'integer_pow': (NUMBERS, lambda e, x, y: powers.integer_power(e, x, y)),
     'sqrt': (REALS, lambda e, x: e.sqrt(x)),
     'rsqrt': (REALS, lambda e, x: 1.0 / e.sqrt(x)),
     'pow': (NUMBERS, _pow),
