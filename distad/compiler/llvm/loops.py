@@ -23,7 +23,7 @@ from distad.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 
 STREAM = 1 << 23               # bytes of a result that goes past the cache
 LINE = 64                      # bytes of a line of it
-TURN = 1 << 20                 # bytes of a group's arrays from which on it begins where the one before it has ended
+TURN = 1 << 20                 # bytes that a group reads and writes, from which on it begins where the one before it has ended
 
 
 class Nest:
@@ -53,7 +53,7 @@ class Nest:
 
     def text(self) -> str:
         late = [eqn for eqn in self.schedule.reductions if not self.schedule.along_row(eqn)]
-        taken = sum(math.prod(local(v)) * v.type.dtype.itemsize for v in self.arguments)
+        taken = sum(min(math.prod(local(v)), math.prod(self.space)) * v.type.dtype.itemsize for v in self.arguments)
         self.turns = not late and taken >= TURN                          # the order of summands has to stay
         for eqn in late:
             fill = self.sums.begin_late(eqn)
