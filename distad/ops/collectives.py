@@ -108,6 +108,9 @@ def _gather_kernel(place: Place, ins, outs, params) -> Callable:
     made = [place.out(t) for t in outs]
     shapes = [place.out(t).shape for t in ins]
 
+    if len(ins) == 1:
+        return lambda block: [collectives.all_gather_along(_group(place, params['axes']), block, d, made[0].shape, where=place)]
+
     def after(rows, i):
         y = np.moveaxis(rows.reshape(-1, *shapes[i]), 0, d)
         return y.reshape(made[i].shape)

@@ -291,6 +291,25 @@ def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
     return out
 
 
+# MPI puts long runs in their places while they come, which saves a copy: gathering blocks of 1 to 16 MiB along their last dimension took
+# 0.47 to 0.69 of the time for runs of 16 KiB and more, but 1.7 to 2 times as long for 8 KiB (two ranks; with four, and runs of 1 KiB, 4.5
+# times). A sum over ranks is always packed, as MPI adds its own datatypes only.
+_LONG_RUN = 1 << 14
+
+
+def all_gather_along(group: Group, x: np.ndarray, dim: int, shape: tuple[int, ...], *, where: Any = NOWHERE) -> np.ndarray:
+    """Every rank's x side by side along a dimension, or along a new one before it: an array of this shape."""
+    run = math.prod(x.shape[dim:]) * x.itemsize
+    nbytes = x.nbytes * group.size
+    if not dim or run < _LONG_RUN or nbytes > config.max_message_bytes or _nothing_to_send(group, x):
+        return np.moveaxis(all_gather(group, x, where=where), 0, dim).reshape(shape)
+    sent, out = _bytes(x), np.empty(shape, x.dtype)
+    with mpi.strided(x.nbytes // run, run, run * group.size) as runs:
+        sending.communicate('all-gather', group, x.dtype, x.nbytes, where,
+                            lambda comm: comm.Iallgather(sent, [_bytes(out), 1, runs]))
+    return out
+
+
 def all_to_all(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarray:
     """Part k goes to rank k. x: [n, ...], returns [n, ...]: what rank k had for this one stands at place k."""
     if _nothing_to_send(group, x):

@@ -289,6 +289,8 @@ def _all_reduce(steps, coords, blocks, group, where):
 def _all_gather(steps, coords, blocks, group, where):
     pieces = [_pieces(s, tuple(coords.items())) for s in steps]
     sent = [block[sends[0]] for block, (sends, _) in zip(blocks, pieces)]
+    if len(steps) == 1 and (dim := _side_by_side(pieces[0][1], shape := steps[0].result.local_shape)) is not None:
+        return [collectives.all_gather_along(group, sent[0], dim, shape, where=where)]
     out = collectives.all_gather(group, _packed(sent), where=where)
     parts = _split(out, [x.size for x in sent])
     return [_place(s, recvs, part.reshape(group.size, *x.shape))
@@ -381,6 +383,16 @@ def _in_rows(pieces: tuple[Index, ...], shape: tuple[int, ...]) -> bool:
             return False
         start = index[0].stop
     return start == shape[0]
+
+
+def _side_by_side(pieces: tuple[Index, ...], shape: tuple[int, ...]) -> int | None:
+    """The dimension along which the pieces make up an array of this shape, one after the other, if they do."""
+    for dim, size in enumerate(shape):
+        one = _shape(pieces[0])
+        if one[:dim] + one[dim + 1:] == shape[:dim] + shape[dim + 1:] and one[dim] * len(pieces) == size:
+            if all(piece[dim].start == k * one[dim] and _shape(piece) == one for k, piece in enumerate(pieces)):
+                return dim
+    return None
 
 
 def _packed(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -184,6 +184,20 @@ def _free_prepared() -> None:
         channel.prepared.clear()
 
 
+@contextmanager
+def strided(count: int, run: int, stride: int) -> Iterator[Any]:
+    """A datatype of `count` runs of so many bytes, each `stride` bytes after the one before; the next such one begins a run later."""
+    byte = _world().MPI.BYTE
+    runs = byte.Create_hvector(count, run, stride)
+    made = runs.Create_resized(0, run)
+    runs.Free()
+    made.Commit()
+    try:
+        yield made
+    finally:
+        made.Free()
+
+
 @functools.cache
 def _keeping_nan(kind: str) -> Any:
     """Max or min as NumPy means it: MPI's own drop a NaN. Made once, as MPICH has room for 32 operations only."""

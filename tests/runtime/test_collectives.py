@@ -70,6 +70,24 @@ def test_moves(mesh, dtype):
 
 
 @MESHES
+@pytest.mark.parametrize('dtype', [np.float64, np.bool_, bfloat16], ids=str)
+def test_gathers_along_a_dimension(mesh, dtype, monkeypatch):
+    """With long runs and with short ones, in an array that is not contiguous too."""
+    n, me = mesh.size, mpi.rank()
+    xs = [any_bits(r, (3, 5, 2), np.dtype(dtype)) for r in range(n)]
+    for least in (1, 1 << 20):
+        monkeypatch.setattr(collectives, '_LONG_RUN', least)
+        for dim in range(3):
+            shape = tuple(size * (n if d == dim else 1) for d, size in enumerate((3, 5, 2)))
+            with recorder.count() as c:
+                same(collectives.all_gather_along(group(mesh), np.asfortranarray(xs[me]), dim, shape), np.concatenate(xs, dim))
+            assert c.by_op == ({'all-gather': 1} if n > 1 else {}) and c.bytes == (xs[0].nbytes if n > 1 else 0)
+        for dim in range(4):
+            expected = np.stack(xs, dim)
+            same(collectives.all_gather_along(group(mesh), xs[me], dim, expected.shape), expected)
+
+
+@MESHES
 def test_moves_of_unlike_sizes(mesh):
     n, me = mesh.size, mpi.rank()
     blocks = [np.full((k, me), 10 * me + k, np.int16) for k in range(n)]

@@ -27,6 +27,7 @@ class Ranks:
         monkeypatch.setattr(mpi, 'group', self.group)
         monkeypatch.setattr(moves, 'collectives', SimpleNamespace(
             wire_dtype=collectives.wire_dtype, all_reduce=self.all_reduce, all_gather=self.all_gather,
+            all_gather_along=self.all_gather_along,
             reduce_scatter=self.reduce_scatter, all_to_all=self.all_to_all, all_to_all_v=self.all_to_all_v))
 
     def each(self, f: Any) -> list[Any]:
@@ -72,6 +73,9 @@ class Ranks:
 
     def all_gather(self, group, x, *, where):
         return np.stack(self.all(group, x))
+
+    def all_gather_along(self, group, x, dim, shape, *, where):
+        return np.moveaxis(self.all_gather(group, x, where=where), 0, dim).reshape(shape)
 
     def reduce_scatter(self, group, x, kind='sum', *, where):
         assert len(x) == group.size
