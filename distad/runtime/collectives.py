@@ -291,9 +291,9 @@ def all_gather(group: Group, x: np.ndarray, *, where: Any = NOWHERE) -> np.ndarr
     return out
 
 
-# MPI puts long runs in their places while they come, which saves a copy: gathering blocks of 1 to 16 MiB along their last dimension took
-# 0.47 to 0.69 of the time for runs of 16 KiB and more, but 1.7 to 2 times as long for 8 KiB (two ranks; with four, and runs of 1 KiB, 4.5
-# times). A sum over ranks is always packed, as MPI adds its own datatypes only.
+# MPI puts long runs in their places while they come, which saves a copy: gathering blocks of 1 to 16 MiB along their last dimension
+# took 0.47 to 0.69 of the time for runs of 16 KiB and more, but 1.7 to 2 times as long for 8 KiB (two ranks; with four, and runs of
+# 1 KiB, 4.5 times). A sum over ranks is always packed, as MPI adds its own datatypes only.
 _LONG_RUN = 1 << 14
 
 
