@@ -81,12 +81,18 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, str]:
                 psum(mesh)
 
         @pytest.fixture
-        def broken():
+        def broken(mesh):
             yield
             assert mpi.rank() != 1
+            psum(mesh)
 
-        def test_teardown(broken):
+        @pytest.mark.meshes((3,))
+        def test_teardown(mesh, broken):
             pass
+
+        @pytest.mark.meshes((3,))
+        def test_after_teardown(mesh):
+            assert get_mesh() == mesh
 
         @pytest.mark.xfail(strict=True)
         @pytest.mark.meshes((3,))
@@ -105,7 +111,7 @@ def test_a_failed_run_ends_by_itself_and_rank_0_alone_speaks(failures: tuple[int
     status, output = failures
     assert status == 1
     assert output.count('test session starts') == output.count('short test summary') == 1
-    assert '7 failed, 5 passed, 1 xfailed, 1 error' in output
+    assert '7 failed, 6 passed, 1 xfailed, 1 error' in output
     assert 'MPI Information' not in output
     assert 'ranks: 3' in output
 

@@ -23,6 +23,10 @@ class WaitedInVainError(BaseException):
     """A rank waits in a collective that cannot complete. (No Exception: code under test may catch those.)"""
 
 
+class EndedInVainError(Exception):
+    """The same where fixtures end: after anything but an Exception pytest would leave the other fixtures as they are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What one rank says at the end of a step."""
@@ -45,6 +49,7 @@ class Ranks:
     alone_since: float | None = None
     alarmed: bool = False
     stranded: bool = False  # this rank has given up a collective
+    ending: bool = False  # the fixtures of a test end
     sent: list[Any] = field(default_factory=list)
 
     @property
@@ -63,7 +68,7 @@ class Ranks:
         reason = self._in_vain()
         if reason:
             self.stranded = True
-            raise WaitedInVainError(f'waited in a collective {reason}')
+            raise (EndedInVainError if self.ending else WaitedInVainError)(f'waited in a collective {reason}')
 
     def _in_vain(self) -> str:
         if self.comm.Iprobe(tag=ALARM):

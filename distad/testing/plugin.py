@@ -13,7 +13,7 @@ from _pytest.runner import runtestprotocol
 from _pytest.terminal import TerminalReporter
 
 from distad.runtime import mpi
-from distad.testing.agreement import Ranks, WaitedInVainError, all_ranks, names
+from distad.testing.agreement import EndedInVainError, Ranks, WaitedInVainError, all_ranks, names
 from distad.testing.watchdog import Watchdog
 from distad.types.mesh import Device, Mesh, set_mesh
 
@@ -127,8 +127,16 @@ class Harness:
         return True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Iterator[None]:
+        self.ranks.ending = True
+        try:
+            return (yield)
+        finally:
+            self.ranks.ending = False
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo) -> Iterator[None]:
-        waited = call.excinfo is not None and call.excinfo.errisinstance(WaitedInVainError)
+        waited = call.excinfo is not None and call.excinfo.errisinstance((WaitedInVainError, EndedInVainError))
         if call.excinfo is not None and not waited:
             self.ranks.alarm()
         report = yield

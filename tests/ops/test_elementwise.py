@@ -1,6 +1,5 @@
 """Elementwise functions on every placement; derivatives, at corners too; what an unreduced operand may meet."""
 
-import re
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from distad.config import config
 from distad.core.lift import host
 from distad.errors import ShardingTypeError
 from distad.numpy import elementwise, equality, logic
+from tests.ops import documents
 from tests.ops.arrays import counted, get, gradients, numbers, placements, put, some
 
 P = jax.P
@@ -218,7 +218,7 @@ def examples():
     for module, prefix in ((elementwise, 'jnp'), (logic, 'jnp'), (equality, 'jnp'), (lax.elementwise, 'lax'),
                            (nn.activations, 'nn')):
         for name in module.__all__:
-            for line in re.findall(rf'^        ({prefix}\..*)$', getattr(module, name).__doc__, re.M):
+            for line in (line for line in documents.examples(getattr(module, name)) if line.startswith(f'{prefix}.')):
                 yield name, line
 
 

@@ -12,6 +12,7 @@ from distad.lax import creation as lax_creation
 from distad.lax import dynamic, shape, slicing
 from distad.lax import indexing as lax_indexing
 from distad.numpy import creation, indexing, joining, padding, searching, shapes, taking
+from tests.ops.documents import examples
 
 MODULES = (shape, slicing, dynamic, lax_indexing, lax_creation, creation, indexing, joining, padding, searching, shapes, taking)
 FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
@@ -19,10 +20,10 @@ FUNCTIONS = [(module, name) for module in MODULES for name in module.__all__]
 
 @pytest.mark.parametrize('module, name', FUNCTIONS, ids=[f"{m.__name__.removeprefix('distad.')}.{n}" for m, n in FUNCTIONS])
 def test_example(module, name):
-    text = getattr(module, name).__doc__
-    examples = re.findall(r'^        (\S.*)$', text, re.M)
-    assert examples or isinstance(getattr(module, name), type) or name in ('iterate', 'rng_uniform', 'zeros_like_array'), text
-    for line in examples:
+    f = getattr(module, name)
+    lines = examples(f)
+    assert lines or isinstance(f, type) or name in ('iterate', 'rng_uniform', 'zeros_like_array'), f.__doc__
+    for line in lines:
         code, _, says = line.partition('#')
         scope = {**vars(lax), 'jax': jax, 'jnp': jnp, 'np': np}
         exec(code, scope)
