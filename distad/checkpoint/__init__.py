@@ -38,7 +38,7 @@ from distad.core.eager import frozen
 from distad.core.value import Array, Value
 from distad.errors import CheckpointError, DisagreementError, ShardingTypeError, TreeMismatchError, UnexpectedTracerError
 from distad.lax.placement import concrete_mesh
-from distad.runtime import blocks, collectives, files, mpi
+from distad.runtime import aside, blocks, collectives, files, mpi
 from distad.runtime.files import Index, together
 from distad.source import boundary
 from distad.types import dtypes
@@ -85,9 +85,9 @@ def save_async(path: Path, tree: Any, *, step: int | None = None, keep: int | No
     """
     _finish()
     job, collected = _alike('save', lambda: _planned(path, tree, step, keep))
-    comm = mpi.aside()
+    comm = aside.communicator()
     collected = [(number, index, block.copy()) for number, index, block in collected]
-    saving = Saving(job, lambda: job.write(lambda data: mpi.agree_aside(comm, data), collected))
+    saving = Saving(job, lambda: job.write(lambda data: aside.agree(comm, data), collected))
     _running.append(saving)
     return saving
 

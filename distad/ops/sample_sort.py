@@ -19,11 +19,12 @@ from distad.ops.sorting import check_sort, numbers_like, picked, sort
 from distad.ops.windows import Windows
 from distad.runtime import mpi
 from distad.runtime import sample_sort as runtime
+from distad.runtime.world import Group
 from distad.types.array_type import ArrayType, Partitions
 from distad.types.inference import LINEAR_IN_FIRST, infer
 
 
-def _group(place: Place, t: ArrayType) -> mpi.Group | None:
+def _group(place: Place, t: ArrayType) -> Group | None:
     """The ranks that the array is split over."""
     return mpi.group(place.mesh, t.partitions[0]) if t.partitions[0] else None
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from distad.errors import DisagreementError
 from distad.runtime import collectives, mpi
+from distad.runtime.world import Group
 from distad.types.mesh import Mesh
 
 
@@ -61,7 +62,7 @@ def _sum(raw: np.ndarray, head: str = '') -> bytes:
     return zlib.crc32(raw.data, zlib.crc32(head.encode())).to_bytes(4)
 
 
-def _odd(what: str, group: mpi.Group, block: np.ndarray) -> str:
+def _odd(what: str, group: Group, block: np.ndarray) -> str:
     """Where a value differs. All ranks of the group come here; their pieces are compared, and the first odd one is exchanged."""
     axes = ', '.join(group.axes)
     kinds = [text.decode() for text in collectives.agree(group, f'{block.dtype.name}{list(block.shape)}'.encode())]

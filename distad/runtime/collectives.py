@@ -25,9 +25,9 @@ import numpy as np
 
 from distad.config import config
 from distad.runtime import exact, mpi, recorder, sending
-from distad.runtime.mpi import Channel, Group
 from distad.runtime.recorder import NOWHERE, Kind
 from distad.runtime.sending import agree as agree
+from distad.runtime.world import Channel, Group
 from distad.types import dtypes
 from distad.types.mesh import Mesh
 

@@ -6,7 +6,7 @@ which wait for it in a collective. So, with more than one rank:
 - an uncaught exception, in any thread or in a function that runs at exit, ends the job. The rank that raised first prints its
   traceback, last; what others raised meanwhile is a line before it. The ranks of a node settle in the black box who was first;
 - a rank that leaves in an orderly way tells the others and goes on serving MPI until all leave. Whoever waits for it in
-  a collective then knows that it will not come (`mpi.check_present`), and fails, which is the first case;
+  a collective then knows that it will not come (`presence`), and fails, which is the first case;
 - before MPI has started, other ranks may wait in MPI_Init for one that raises. The launcher is told then, if it can be.
 
 With one rank nothing is installed: Python behaves as ever.

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from distad.runtime import mpi
+from distad.runtime import mpi, mpi_io
 from distad.types import dtypes
 
 T = TypeVar('T')
@@ -97,7 +97,7 @@ def checksum(part: np.ndarray) -> int:
 
 def create(path: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Make the file of an array in its full size. Its header comes with the first block."""
-    with mpi.file(path, 'create') as handle:
+    with mpi_io.file(path, 'create') as handle:
         handle.Set_size(len(header(shape, dtype)) + math.prod(shape) * dtype.itemsize)
 
 
@@ -105,13 +105,13 @@ def write(path: str, shape: tuple[int, ...], index: Index, block: np.ndarray) ->
     """Write a block to where it lies in the array of this shape, and see it safe on the disk. The pieces and their checksums."""
     written = []
     head = header(shape, block.dtype)
-    with mpi.file(path, 'write') as handle:
+    with mpi_io.file(path, 'write') as handle:
         if not any(s.start for s in index):
-            _whole(path, mpi.moved(handle.Write_at, np.frombuffer(head, np.uint8)), len(head))
+            _whole(path, mpi_io.moved(handle.Write_at, np.frombuffer(head, np.uint8)), len(head))
         for part in pieces(index, block.itemsize):
             data = _bytes(block[within(part, index)])
-            with mpi.view(handle, len(head), *_in_bytes(shape, part, block.itemsize)):
-                _whole(path, mpi.moved(handle.Write_at, data), data.size)
+            with mpi_io.view(handle, len(head), *_in_bytes(shape, part, block.itemsize)):
+                _whole(path, mpi_io.moved(handle.Write_at, data), data.size)
             written.append((part, zlib.crc32(data)))
         handle.Sync()
     return written
@@ -122,11 +122,11 @@ def read(path: str, shape: tuple[int, ...], dtype: np.dtype, index: Index) -> np
     block = np.empty(tuple(s.stop - s.start for s in index), dtype)
     offset = len(header(shape, dtype))
     rest = block.reshape(-1).view(np.uint8)  # the pieces follow one another
-    with mpi.file(path, 'read') as handle:
+    with mpi_io.file(path, 'read') as handle:
         for part in pieces(index, dtype.itemsize):
             size = dtype.itemsize * math.prod(s.stop - s.start for s in part)
-            with mpi.view(handle, offset, *_in_bytes(shape, part, dtype.itemsize)):
-                _whole(path, mpi.moved(handle.Read_at, rest[:size]), size)
+            with mpi_io.view(handle, offset, *_in_bytes(shape, part, dtype.itemsize)):
+                _whole(path, mpi_io.moved(handle.Read_at, rest[:size]), size)
             rest = rest[size:]
     return block
 

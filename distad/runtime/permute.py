@@ -7,8 +7,8 @@ import numpy as np
 
 from distad.config import config
 from distad.runtime import mpi, sending
-from distad.runtime.mpi import Group
 from distad.runtime.recorder import NOWHERE
+from distad.runtime.world import Group
 
 
 class _All:

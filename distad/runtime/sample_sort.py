@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from distad.runtime import collectives
-from distad.runtime.mpi import Group
 from distad.runtime.ordering import comparable, order
+from distad.runtime.world import Group
 
 Columns = list[np.ndarray]                  # arrays of one length, whose elements at one place belong together
 

@@ -17,8 +17,8 @@ import numpy as np
 from distad.config import config
 from distad.errors import DisagreementError
 from distad.runtime import blackbox, mpi, recorder
-from distad.runtime.mpi import Channel, Group
 from distad.runtime.recorder import Kind, Record
+from distad.runtime.world import Channel, Group
 from distad.source import user_source
 from distad.types import dtypes
 

@@ -2,7 +2,7 @@
 
 A rank that has waited for DISTAD_TIMEOUT seconds tells, for every rank of its node, its last collectives, whether it is inside one
 or between two, and its stack; and first of all in a sentence who waits for whom. What happens on other nodes is asked of a rank there
-that waits, too (`mpi`); of a node where none does nothing is known. One rank reports; then the job ends with a status of its own.
+that waits, too (`overdue`); of a node where none does nothing is known. One rank reports; then the job ends with a status of its own.
 
 What is to be said is a function of what was seen (`report`), so it can be read and tested without MPI.
 """

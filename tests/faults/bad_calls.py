@@ -16,7 +16,7 @@ import distad as jax
 import distad.numpy as jnp
 from distad import checkpoint, errors, lax, log, tree
 from distad.config import Config, config
-from distad.runtime import mpi
+from distad.runtime import mpi, waiting
 from distad.types.spec import UnreducedKind
 
 P = jax.P
@@ -440,9 +440,9 @@ def configuration(add, mesh):
     add(with_variable('DISTAD_ENABLE_X64', 'maybe', Config), V, "DISTAD_ENABLE_X64.*on or off.*'maybe'")
     add(with_variable('DISTAD_CHECK', 'all', Config), V, "DISTAD_CHECK=all: .* takes types, comm, values, .*'all'")
     add(with_variable('DISTAD_REPRODUCIBLE', '2', Config), V, "DISTAD_REPRODUCIBLE.*on or off.*'2'")
-    add(with_variable('DISTAD_TIMEOUT', 'soon', mpi.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'soon'")
-    add(with_variable('DISTAD_TIMEOUT', '-1', mpi.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'-1'")
-    add(with_variable('DISTAD_TIMEOUT', 'nan', mpi.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'nan'")
+    add(with_variable('DISTAD_TIMEOUT', 'soon', waiting.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'soon'")
+    add(with_variable('DISTAD_TIMEOUT', '-1', waiting.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'-1'")
+    add(with_variable('DISTAD_TIMEOUT', 'nan', waiting.timeout), V, "DISTAD_TIMEOUT is a number of seconds.*'nan'")
     add(with_variable('DISTAD_LOG', 'loud', lambda: log.start(0, 1)), V, 'DISTAD_LOG is debug, info, warning or unset')
     add(lambda: config.update('jax_nothing', 1), AttributeError, "no switch 'jax_nothing'; it has enable_x64")
     add(lambda: config.nothing, AttributeError, 'no switch')

@@ -198,7 +198,7 @@ def test_a_collective_is_given_up(mesh, monkeypatch):
     g = group(mesh)
     before = g.channel.calls
     if mpi.rank() == 0:
-        monkeypatch.setattr(mpi._world(), 'watchers', [lambda: 1 / 0])
+        monkeypatch.setattr(mpi.started(), 'watchers', [lambda: 1 / 0])
         with pytest.raises(ZeroDivisionError):
             collectives.all_reduce(g, np.ones(3, np.float32))
         monkeypatch.undo()
