@@ -50,20 +50,25 @@ def _is(a: Atom, value: float) -> bool:
     return a.__class__ is Literal and a.value == value
 
 
+def _is_one(a: Atom) -> bool:
+    """Whether a factor does nothing: of complex numbers even 1 + 0j makes other zeros, for it adds and subtracts products by 0."""
+    return _is(a, 1) and a.type.dtype.kind != 'c'
+
+
 # ---- rules
 
 def _mul(eqn: Equation, maker) -> Atom | None:
     x, y = eqn.ins
-    return y if _is(x, 1) else x if _is(y, 1) else None
+    return y if _is_one(x) else x if _is_one(y) else None
 
 
 def _div(eqn: Equation, maker) -> Atom | None:
-    return eqn.ins[0] if _is(eqn.ins[1], 1) else None
+    return eqn.ins[0] if _is_one(eqn.ins[1]) else None
 
 
 def _sub(eqn: Equation, maker) -> Atom | None:
     y = eqn.ins[1]
-    return eqn.ins[0] if _is(y, 0) and not np.signbit(np.asarray(y.value, np.float64)) else None
+    return eqn.ins[0] if _is(y, 0) and not np.signbit([np.real(y.value), np.imag(y.value)]).any() else None
 
 
 def _neg(eqn: Equation, maker) -> Atom | None:

@@ -125,25 +125,30 @@ def test_threads_run_one_program_at_once() -> None:
 
 
 @pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
-@pytest.mark.parametrize('dtype', [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize('dtype', [np.float32, np.float64, np.int64, np.complex64, np.complex128])
 def test_a_large_result_is_written_past_the_cache_wherever_it_begins(dtype, monkeypatch):
     monkeypatch.setattr(loops, 'STREAM', 0)
     monkeypatch.setattr(engine, '_remembered', engine._remembered.__wrapped__)
     with config.override(enable_x64=True, fuse_from=2):
-        for n in (17, 64, 1003):
-            a, b = (10 * R.normal(size=(2, n + 32))).astype(dtype)
-            compiled = jax.jit(lambda x, y: x * 2 - jnp.maximum(x, y) * y).lower(jnp.asarray(a[:n]), jnp.asarray(b[:n])).compile()
+        for n in (2, 3, 5, 8, 15, 17, 64, 1003):                     # of few elements none may begin a line
+            a, b = np.round(10 * R.normal(size=(2, n + 32))).astype(dtype)
+            compiled = jax.jit(lambda x, y: x * 2 - (x + y) * y).lower(jnp.asarray(a[:n]), jnp.asarray(b[:n])).compile()
             group, = compiled.program.jaxpr.equations
             told = [group.params[k] for k in ('jaxpr', 'space', 'rows')]
             assert '!nontemporal' in loops.kernel_text(*told)
             kernel, order = engine.kernel(*told), [compiled.program.jaxpr.ins.index(v) for v in group.ins]
             for first in (0, 1, 7, 16):
                 x, y, room = a[first:first + n].copy(), b[first:first + n].copy(), np.full(n + 32, 77, dtype)
-                want = x * 2 - np.maximum(x, y) * y
+                want = x * 2 - (x + y) * y
                 operands = [(x, y)[i] for i in order]
                 kernel(*operands, room[first:first + n])
                 np.testing.assert_array_equal(room[first:first + n], want)
                 assert (room[:first] == 77).all() and (room[first + n:] == 77).all()
+                if room.dtype.kind == 'c':                           # aligned as its parts are, no number begins a line
+                    parts = np.full(2 * n + 64, 77, room.real.dtype)
+                    kernel(*operands, parts[2 * first + 1:][:2 * n].view(dtype))
+                    np.testing.assert_array_equal(parts[2 * first + 1:][:2 * n].view(dtype), want)
+                    assert (parts[:2 * first + 1] == 77).all() and (parts[2 * first + 1 + 2 * n:] == 77).all()
                 kernel(*operands, y)                                 # in place
                 np.testing.assert_array_equal(y, want)
 

@@ -53,6 +53,34 @@ def test_what_does_nothing_goes_away_and_keeps_the_bits(f, left) -> None:
 
 
 @pytest.mark.ranks(1)
+@pytest.mark.parametrize('f', [
+    lambda x: x * 1, lambda x: x / 1, lambda x: 1 * x, lambda x: x - 0, lambda x: x + 0, lambda x: 0 - x, lambda x: jnp.negative(-x),
+    lambda x: x - (complex(0, -0.0) if x.dtype.kind == 'c' else -0.0), lambda x: x * -1, lambda x: x * 0, lambda x: x ** 1,
+    lambda x: (x + 0.0, x + -0.0), lambda x: jnp.pad(x, 1), lambda x: jnp.pad(x * 2, 1, constant_values=-0.0),
+    lambda x: jnp.where(x == x, x, -x), lambda x: lax.scan(lambda c, v: (c + v, c - 0), -x[0] * 0, x)])
+@pytest.mark.parametrize('dtype', [np.float32, np.float64, np.float16, np.complex64, np.complex128])
+def test_zeros_keep_their_signs(f, dtype) -> None:
+    x = np.array([0.0, -0.0, 1.5, -2.0, 0.25, -0.0, 0.0], dtype).real
+    if np.dtype(dtype).kind == 'c':
+        x = np.stack(np.meshgrid(x, x), -1).view(dtype).ravel()
+    for llvm in (True, False):
+        with config.override(enable_x64=True, fuse_from=2, llvm=llvm):
+            for got, want in zip(jax.tree.leaves(jax.jit(f)(x)), jax.tree.leaves(f(jnp.asarray(x))), strict=True):
+                assert np.asarray(got).tobytes() == np.asarray(want).tobytes(), (got, want)
+
+
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize('axis', [0, 1, (0, 1)])
+@pytest.mark.parametrize('shape', [(1, 1), (1, 5), (5, 1), (5, 3), (33, 17), (3, 20000)])
+def test_a_sum_of_negative_zeros_is_numpy_s(shape, axis) -> None:
+    x = np.full(shape, -0.0, np.float32)
+    want = np.signbit(np.sum(x, axis))
+    for llvm in (True, False):
+        with config.override(fuse_from=2, llvm=llvm):
+            np.testing.assert_array_equal(np.signbit(jax.jit(lambda x: jnp.sum(x * 2, axis))(x)), want)
+
+
+@pytest.mark.ranks(1)
 def test_a_product_is_made_transposed_at_once_in_batches_too() -> None:
     a, b = np.random.default_rng(0).normal(size=(2, 5, 3, 4)).astype(np.float32)
     f = lambda a, b: jnp.einsum('bij,bkj->bki', a, b) + jnp.swapaxes(jnp.einsum('bij,bkj->bik', a, b), 1, 2)

@@ -214,13 +214,16 @@ class Nest:
     def streaming(self, p: Pass, count: int) -> list[str]:
         """Vectors that begin where the result is aligned, and what is before and behind them under a mask.
 
-        Where the result lies on an operand, its lines are in the cache already, and it is written as usual.
+        Where the result lies on an operand, its lines are in the cache already, and it is written as usual; so it is where no element
+        begins a line, as complex numbers may lie. A result that ends before the first line begins is all before it.
         """
         base, size = p.stores[0][1], p.stores[0][0].type.dtype.itemsize
         accesses, fresh = self.accesses, self.module.fresh
-        address, away, bytes_, first, whole, end = (fresh() for _ in range(6))
+        address, away, bytes_, first, whole, end, odd = (fresh() for _ in range(7))
         lines = [f'  {address} = ptrtoint ptr {base} to i64', f'  {away} = sub i64 0, {address}',
-                 f'  {bytes_} = and i64 {away}, {LINE - 1}', f'  {first} = lshr i64 {bytes_}, {size.bit_length() - 1}',
+                 f'  {bytes_} = and i64 {away}, {LINE - 1}', f'  {first}.n = lshr i64 {bytes_}, {size.bit_length() - 1}',
+                 f'  {first}.all = icmp ugt i64 {first}.n, {count}', f'  {first} = select i1 {first}.all, i64 {count}, i64 {first}.n',
+                 f'  {odd}.n = and i64 {bytes_}, {size - 1}', f'  {odd} = icmp ne i64 {odd}.n, 0',
                  f'  {whole} = sub i64 {count}, {first}', f'  {end}.n = and i64 {whole}, {-LANES}',
                  f'  {end} = add i64 {first}, {end}.n']
         # before and behind: two turns of one loop
@@ -235,15 +238,15 @@ class Nest:
         accesses.inside = None
         lines += self.loop(turn, 0, 2, 1, known + masked)
         # between: past the cache or, in place, as usual
-        alike, past, usual, done = '', *(fresh()[1:] for _ in range(3))
+        as_usual, (past, usual, done) = odd, (fresh()[1:] for _ in range(3))
         for v in self.jaxpr.ins:
             same, so_far = fresh(), fresh()
-            lines += [f'  {same} = icmp eq ptr {base}, {self.arguments[v]}', f'  {so_far} = or i1 {same}, {alike or "false"}']
-            alike = so_far
+            lines += [f'  {same} = icmp eq ptr {base}, {self.arguments[v]}', f'  {so_far} = or i1 {same}, {as_usual}']
+            as_usual = so_far
         accesses.streams = True
         streaming = self.whole(p, first, end)
         accesses.streams = False
-        return [*lines, f'  br i1 {alike or "false"}, label %{usual}, label %{past}', f'{past}:', *streaming, '  fence seq_cst',
+        return [*lines, f'  br i1 {as_usual}, label %{usual}, label %{past}', f'{past}:', *streaming, '  fence seq_cst',
                 f'  br label %{done}', f'{usual}:', *self.whole(p, first, end), f'  br label %{done}', f'{done}:']
 
     # ---- values
