@@ -2,7 +2,8 @@
 
 By default glibc returns every block above 128 KB to the system when it is freed, and gets it back page by page: large temporaries cost
 2 to 17 times what the work on them does. With these thresholds freed memory stays in the heap, which is then the arena of all programs:
-a loop takes nothing new after its first round. `DISTAD_KEEP_MEMORY=0` leaves the allocator alone.
+a loop takes nothing new after its first round. They are set where MPI starts, as what collectives return is new memory too, and where
+a program is compiled, which needs no MPI. `DISTAD_KEEP_MEMORY=0` leaves the allocator alone.
 """
 
 from __future__ import annotations

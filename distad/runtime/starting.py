@@ -1,4 +1,4 @@
-"""What is put right when MPI has started, once: launcher, setup, BLAS threads, exits, the black box of the node."""
+"""What is put right when MPI has started, once: launcher, setup, BLAS threads, exits, the black box of the node, memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from distad import log
 from distad.late import Late
-from distad.runtime import blackbox, clocks, exits, launch, overdue, presence, timeline
+from distad.runtime import blackbox, clocks, exits, launch, memory, overdue, presence, timeline
 from distad.runtime.setup import check_setup
 from distad.runtime.waiting import TRIES_ALONE, TRIES_CROWDED, wait
 from distad.runtime.world import World
@@ -22,6 +22,7 @@ def begin(MPI: Any, yielding: bool) -> World:
     library = MPI.Get_library_version().splitlines()[0].strip()
     launch.check_launcher(all_ranks.size, library)
     log.start(all_ranks.rank, all_ranks.size)
+    memory.keep()
     comm, request = all_ranks.Idup()
     wait(request.Test, lambda: 'the start of distad on all ranks')
     # Preparing is a collective that may wait for the others, out of reach of a deadline. In MPICH it does not.
@@ -48,7 +49,7 @@ def _settle(here: World, yielding: bool) -> None:
     node.Free()
     if sharing > len(mine):
         here.tries = TRIES_CROWDED
-        log.logger.info('%d ranks share %d cores: while they wait they sleep%s', sharing, len(mine),
+        log.logger.info('%d ranks share %d cores: while they wait they yield, then sleep%s', sharing, len(mine),
                         ', and so does MPICH (MPIR_CVAR_ENABLE_HEAVY_YIELD=1)' if yielding else '')
     _limit_blas(max(1, len(mine) // sharing))
     exits.install(here.rank, partial(overdue.abort, here), partial(presence.leave, here), here.box)
