@@ -158,7 +158,7 @@ def wait_in(channel: Channel, request: Any, what: Callable[[], str], nbytes: int
     """Wait for a collective of so many bytes on a channel."""
     test, here = request.Test, started()
     try:
-        for _ in repeat(None, channel.tries + nbytes // _BYTES_A_TRY if channel.alone else channel.tries):
+        for _ in repeat(None, channel.tries + nbytes // _BYTES_A_TRY if channel.alone else 0):
             if test():
                 return
         wait(test, what, lambda: check_present(here, channel.ranks, channel.calls, what), here.watchers)
