@@ -4,6 +4,7 @@ An index array [b..., k] holds, for each place b, the first corner of a window a
 one rank's part of a dimension that windows of size 1 are picked from: then a window that lies elsewhere is not ours.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,6 +117,13 @@ def one_row(windows: Windows, sizes: Dims, part: Part) -> int | None:
     return d if whole and windows.collapsed_slice_dims == (d,) else None
 
 
+def one_box(found: list[np.ndarray], batch: Dims) -> tuple[slice, ...] | None:
+    """The one window as a slice of each dimension, where there is one place: NumPy then copies it as a whole."""
+    if math.prod(batch) != 1 or not all(f.size for f in found):
+        return None
+    return tuple(slice(int(f.flat[0]), int(f.flat[0]) + f.size) for f in found)
+
+
 def take(x: np.ndarray, indices: np.ndarray, windows: Windows, sizes: Dims, part: Part, mode: str, fill) -> np.ndarray:
     """The windows of an operand: [b..., w...] with the window dimensions where `offset_dims` says."""
     found, ours = places(indices, windows, sizes, part, mode)
@@ -124,6 +132,8 @@ def take(x: np.ndarray, indices: np.ndarray, windows: Windows, sizes: Dims, part
     if row is not None:
         line = found[row].reshape(indices.shape[:-1])
         y = np.moveaxis(np.take(x, line, axis=row), range(row, row + n), range(n))
+    elif (box := one_box(found, indices.shape[:-1])) is not None:
+        y = x[box].reshape(np.broadcast_shapes(*(f.shape for f in found)))
     elif all(m > 0 for m in x.shape) or not indices.size:
         y = x[tuple(np.broadcast_arrays(*found))] if found else np.broadcast_to(x, indices.shape[:-1])
     else:
@@ -147,6 +157,12 @@ def put(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, windows: Window
         if ours is not None:
             line, new = line[ours.reshape(-1)], new[ours.reshape(-1)]
         where: tuple | np.ndarray = line
+    elif found and (box := one_box(found, indices.shape[:-1])) is not None:
+        if ours is None:
+            target = out[box]
+            new = new.reshape(target.shape)
+            target[...] = new if combine is None else combine(target, new)
+        return out
     else:
         if not found:
             found, target = [], out.reshape(1)
@@ -168,6 +184,8 @@ def take_last(x: np.ndarray, indices: np.ndarray, windows: Windows, sizes: Dims,
     """As `take`; but of places that name one element the last alone has it. What the others have, and what is not ours, is zero."""
     zero = x.dtype.type(0)
     y = take(x, indices, windows, sizes, part, mode, zero)
+    if math.prod(indices.shape[:-1]) == 1:
+        return y
     mine = np.arange(1, y.size + 1).reshape(y.shape)
     board = put(np.zeros(x.shape, mine.dtype), indices, mine, windows, sizes, part, mode, None)
     return np.where(take(board, indices, windows, sizes, part, mode, 0) == mine, y, zero)
