@@ -153,11 +153,13 @@ class _Grouping:
     def joined(self, eqn: Equation) -> bool:
         """Give an equation to a group, if it can be part of one."""
         reduces = eqn.primitive.name in REDUCTIONS
-        if not reduces and not eqn.primitive.pointwise or not self.serves(eqn):
+        if not reduces and not eqn.primitive.pointwise:
             return False
         space = local(eqn.ins[0] if reduces else eqn.outs[0])
         small = math.prod(space) < self.least
         if not math.prod(space) or small and not self.all and not self.joining or reduces and not _reducible(eqn, space):
+            return False
+        if not self.serves(eqn):
             return False
         self.anew = False
         reads = [r for a in eqn.ins if a.__class__ is Var for r in self.reads(a, identity(local(a)), ())]

@@ -39,7 +39,7 @@ def _flat(jaxpr: Jaxpr, known: dict[Var, Atom], path: str) -> Iterator[Equation]
         if scope is None:
             outs = tuple(Var(v.type) for v in eqn.outs)
             known.update(zip(eqn.outs, outs, strict=True))
-            yield eqn.changed(ins=ins, outs=outs, path=here)
+            yield Equation(primitive=eqn.primitive, ins=ins, outs=outs, params=eqn.params, path=here, source=eqn.source)
             continue
         body: Jaxpr = eqn.params['jaxpr']
         inside: dict[Var, Atom] = {}

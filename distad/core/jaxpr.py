@@ -1,6 +1,6 @@
 """The intermediate representation: a typed list of equations, in the notation of JAX's jaxprs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -214,13 +214,13 @@ def sub_jaxprs(params: dict) -> Iterator[Jaxpr]:
     for value in params.values():
         if isinstance(value, Jaxpr):
             yield value
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, (tuple, list)):
             yield from (v for v in value if isinstance(v, Jaxpr))
 
 
 def has_effect(eqn: Equation) -> bool:
     """Whether an equation does more than its results tell, itself or in a program inside it: then it stays, once, in its order."""
-    return eqn.primitive.effect or any(map(_effectful, sub_jaxprs(eqn.params)))
+    return eqn.primitive.effect or bool(eqn.params) and any(map(_effectful, sub_jaxprs(eqn.params)))
 
 
 @lru_cache(maxsize=4096)

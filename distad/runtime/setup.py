@@ -7,7 +7,6 @@ Processors may differ; then the log says what follows from it.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 from pathlib import Path
@@ -17,9 +16,12 @@ import numpy as np
 
 from distad.config import SWITCHES, config
 from distad.errors import DisagreementError
+from distad.late import Late
 from distad.log import logger
 
 _OWN = frozenset({'dump', 'num_cpu_devices', 'platforms', 'platform_name'})  # switches that may differ
+
+metadata = Late('importlib.metadata')
 
 
 def check_setup(comm: Any) -> None:
@@ -55,8 +57,8 @@ def _word(value: object) -> str:
 
 def _version(package: str) -> str:
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(package)
+    except ModuleNotFoundError:
         return 'not installed'
 
 
