@@ -7,13 +7,13 @@ replicated is another one on each rank; `same_values` compares digests of it, an
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from distad.errors import DisagreementError
 from distad.runtime import collectives, mpi
-from distad.runtime.world import Group
+from distad.runtime.world import Group, names
 from distad.types.mesh import Mesh
 
 
@@ -37,7 +37,7 @@ def _difference(what: str, ranks: tuple[int, ...], every: list[list[str]]) -> st
     by_line: dict[str, list[int]] = {}
     for rank, lines in zip(ranks, padded, strict=True):
         by_line.setdefault(lines[first], []).append(rank)
-    told = '\n'.join(f"  rank{'s' if len(who) > 1 else ''} {', '.join(map(str, who))}: {line}" for line, who in by_line.items())
+    told = '\n'.join(f"  {names(who)}: {line}" for line, who in by_line.items())
     return (f"ranks are about to run different programs as {what}. First difference, in equation {first}:\n{told}\n"
             "Python code that branches on the rank must not decide which operations are traced.")
 
@@ -67,7 +67,7 @@ def _odd(what: str, group: Group, block: np.ndarray) -> str:
     axes = ', '.join(group.axes)
     kinds = [text.decode() for text in collectives.agree(group, f'{block.dtype.name}{list(block.shape)}'.encode())]
     if len(set(kinds)) > 1:
-        told = '; '.join(f'{kind} on {_ranks(r for r, other in zip(group.ranks, kinds) if other == kind)}'
+        told = '; '.join(f'{kind} on {names(r for r, other in zip(group.ranks, kinds) if other == kind)}'
                          for kind in dict.fromkeys(kinds))
         return f'{what} should be the same on all ranks along {axes}, but is {told}.'
     raw = block.reshape(-1).view(np.uint8)
@@ -86,11 +86,6 @@ def _odd(what: str, group: Group, block: np.ndarray) -> str:
         by_value = {f'{text} (bits {part[at].tobytes().hex()})': [rank] for rank, part, text in
                     zip(group.ranks, parts, map(str, elements), strict=True)}
     index = tuple(map(int, np.unravel_index(first * size // block.itemsize + at, block.shape)))
-    told = '; '.join(f'{text} on {_ranks(who)}' for text, who in by_value.items())
+    told = '; '.join(f'{text} on {names(who)}' for text, who in by_value.items())
     return (f'{what} should be the same on all ranks along {axes}, but they differ, first in element {list(index)}: {told}. '
             'Make it from the same seed or file on all ranks, or hand on the value of one.')
-
-
-def _ranks(ranks: Iterable[int]) -> str:
-    ranks = list(ranks)
-    return ('rank ' if len(ranks) == 1 else 'ranks ') + ', '.join(map(str, ranks))

@@ -23,9 +23,9 @@ import numpy as np
 
 from distad.errors import CollectiveTimeoutError
 from distad.runtime import blackbox, clocks, exits, launch, overdue, starting
-from distad.runtime.presence import check_present, free_prepared, listed
+from distad.runtime.presence import check_present, free_prepared
 from distad.runtime.waiting import TRIES_ALONE, timeout, wait
-from distad.runtime.world import Channel, Group, World
+from distad.runtime.world import Channel, Group, World, names
 from distad.source import user_source
 from distad.types.mesh import Mesh
 
@@ -138,7 +138,7 @@ def _meet(ranks: tuple[int, ...], key: int, tag: int) -> None:
     requests = [here.comm.Irecv(empty, r, tag) for r in others] + [here.comm.Isend(empty, r, tag) for r in others]
 
     def what() -> str:
-        return f'making a communicator of ranks {listed(ranks)}'
+        return f'making a communicator of {names(ranks)}'
 
     here.box.begin(0, key, 0, 0, time.perf_counter(), blackbox.text(what(), f'at {user_source()}', ranks))
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from distad.errors import DisagreementError
 from distad.runtime import overdue, watchdog
-from distad.runtime.world import World
+from distad.runtime.world import World, names
 
 _GOODBYE = 1  # a tag
 
@@ -20,8 +20,8 @@ def check_present(here: World, ranks: tuple[int, ...], calls: int, what: Callabl
     left = _goodbyes(here)
     gone = [r for r in ranks if r in left and left[r].get(ranks, 0) < calls]
     if gone:
-        who = f'rank {gone[0]} has' if len(gone) == 1 else f'ranks {listed(gone)} have'
-        raise DisagreementError(f'{what()}: {who} ended the program and will not come. Every rank must make the same '
+        have = 'has' if len(gone) == 1 else 'have'
+        raise DisagreementError(f'{what()}: {names(gone)} {have} ended the program and will not come. Every rank must make the same '
                                 'calls; a rank that exits early, or a branch on the rank, breaks that')
 
 
@@ -52,7 +52,3 @@ def free_prepared(here: World) -> None:
             if request not in channel.given_up:
                 request.Free()
         channel.prepared.clear()
-
-
-def listed(ranks: Iterable[int]) -> str:
-    return ', '.join(map(str, ranks))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import platform
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from distad.config import SWITCHES, config
 from distad.errors import DisagreementError
 from distad.late import Late
 from distad.log import logger
+from distad.runtime.world import names
 
 _OWN = frozenset({'dump', 'num_cpu_devices', 'platforms', 'platform_name'})  # switches that may differ
 
@@ -64,15 +64,15 @@ def _version(package: str) -> str:
 
 def _processor() -> str:
     try:
-        lines = Path('/proc/cpuinfo').read_text().splitlines()
-    except OSError:
+        with open('/proc/cpuinfo') as lines:       # long on a node of many cores; the first of them tells
+            return next(line.partition(':')[2].strip() for line in lines if line.startswith('model name'))
+    except (OSError, StopIteration):
         return platform.processor()
-    return next((line.partition(':')[2].strip() for line in lines if line.startswith('model name')), platform.processor())
 
 
 def _told(name: str, every: list[dict[str, str]]) -> str:
     """'0 on ranks 0, 1 and 1 on ranks 2, 3'."""
-    who: dict[str, list[str]] = {}
+    who: dict[str, list[int]] = {}
     for rank, mine in enumerate(every):
-        who.setdefault(mine[name], []).append(str(rank))
-    return ' and '.join(f"{value} on rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}" for value, ranks in who.items())
+        who.setdefault(mine[name], []).append(rank)
+    return ' and '.join(f'{value} on {names(ranks)}' for value, ranks in who.items())

@@ -14,11 +14,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from distad.runtime import blackbox
 from distad.runtime.blackbox import Box, Entry, Seen
+from distad.runtime.world import names
 from distad.source import is_ours
 
 STATUS = 75  # EX_TEMPFAIL of sysexits.h, "try again later": a script may start the job anew from its last checkpoint
@@ -81,8 +82,8 @@ def report(sights: Sequence[Sight], size: int, limit: float, what: str) -> str:
         lines += ['', *_about(sight)]
     hidden = set(range(size)) - {sight.rank for sight in sights}
     if hidden:
-        lines += ['', f'{_ranks(hidden)}: nothing is known. On their nodes nobody waits in a collective and could answer, or they are '
-                  'in containers that do not share memory.']
+        lines += ['', f'{names(sorted(hidden)).capitalize()}: nothing is known. On their nodes nobody waits in a collective and '
+                  'could answer, or they are in containers that do not share memory.']
     lines += ['', 'A step that rightly takes longer needs a longer DISTAD_TIMEOUT (seconds).', '']
     return '\n'.join(lines)
 
@@ -98,12 +99,12 @@ def who_waits(sights: Sequence[Sight]) -> list[str]:
             waits.setdefault(missing, []).append(sight)
     lines = []
     for missing, waiting in sorted(waits.items()):
-        names = _ranks(sight.rank for sight in waiting)
+        who = names(sorted(sight.rank for sight in waiting)).capitalize()
         verb = 'waits' if len(waiting) == 1 else 'wait'
         if missing:
-            lines.append(f'{names} {verb} for {_ranks(missing).lower()}.')
+            lines.append(f'{who} {verb} for {names(sorted(missing))}.')
         else:
-            lines += [f'{names} {verb}: {text}' for text in sorted({_all_there(s.seen.inside, by_rank) for s in waiting})]
+            lines += [f'{who} {verb}: {text}' for text in sorted({_all_there(s.seen.inside, by_rank) for s in waiting})]
     for rank in sorted({rank for missing in waits for rank in missing}):
         sight = by_rank[rank]
         if sight.seen.inside is None:
@@ -120,7 +121,7 @@ def _all_there(entry: Entry, by_rank: dict[int, Sight]) -> str:
     """Nobody that is known of is missing from a collective: what else it can be."""
     away = [r for r in entry.ranks if r not in by_rank]
     if away:
-        return f'all have come to {entry}, but for {_ranks(away).lower()}, of which nothing is known.'
+        return f'all have come to {entry}, but for {names(sorted(away))}, of which nothing is known.'
     calls: dict[str, list[int]] = {}
     for rank in entry.ranks:
         for own in by_rank[rank].seen.entries:
@@ -128,10 +129,10 @@ def _all_there(entry: Entry, by_rank: dict[int, Sight]) -> str:
                 calls.setdefault(f'{own.what}, {own.nbytes} B {own.about}', []).append(rank)
     if len(calls) > 1:
         return ('the ranks have come together in calls that do not fit: '
-                + '; '.join(f'{_ranks(who).lower()} in {call}' for call, who in calls.items()) + '.')
+                + '; '.join(f'{names(sorted(who))} in {call}' for call, who in calls.items()) + '.')
     stopped = [r for r in entry.ranks if by_rank[r].state not in ('R', 'S', 'D')]
     if stopped:
-        return (f'{_ranks(stopped)} {"has" if len(stopped) == 1 else "have"} come to {entry} and cannot go on: '
+        return (f'{names(sorted(stopped)).capitalize()} {"has" if len(stopped) == 1 else "have"} come to {entry} and cannot go on: '
                 f'{_STATES.get(by_rank[stopped[0]].state, "?")}.')
     return f'all ranks have come to {entry}, and MPI does not bring it to an end.'
 
@@ -168,9 +169,3 @@ def frames(stack: str) -> tuple[str, ...]:
     program = [frame for frame in found if not is_ours(frame[0]) and not frame[0].startswith('<frozen ')] or found
     shown = reversed(program[:_SHOWN])
     return tuple(f'{file}:{line} in {name}: {linecache.getline(file, line).strip()}'.removesuffix(': ') for file, line, name in shown)
-
-
-def _ranks(ranks: Iterable[int]) -> str:
-    """'Rank 1' or 'Ranks 0, 2'"""
-    ranks = sorted(ranks)
-    return ('Rank ' if len(ranks) == 1 else 'Ranks ') + ', '.join(map(str, ranks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,3 +62,9 @@ class World:
     left: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)
     watchers: list[Callable[[], None]] = field(default_factory=list)
     resets: int = 0
+
+
+def names(ranks: Iterable[int]) -> str:
+    """'rank 1' or 'ranks 0, 2'"""
+    ranks = list(ranks)
+    return ('rank ' if len(ranks) == 1 else 'ranks ') + ', '.join(map(str, ranks))

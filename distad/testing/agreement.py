@@ -8,12 +8,13 @@ in a collective look for alarms while they wait, so they fail too instead of wai
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from distad.runtime import mpi
+from distad.runtime.world import names
 
 ALARM, RECORD, STACK = 1, 2, 3  # tags of messages
 ALONE = 1.0  # seconds a rank may wait in a collective when all others are at the end of the step
@@ -131,9 +132,3 @@ def poll(done: Callable[[], bool]) -> None:
     while not done():
         time.sleep(pause)
         pause = min(1.3 * pause, 5e-4)
-
-
-def names(ranks: Iterable[int]) -> str:
-    """'rank 1' or 'ranks 0, 2'"""
-    ranks = list(ranks)
-    return ('rank ' if len(ranks) == 1 else 'ranks ') + ', '.join(map(str, ranks))

@@ -13,7 +13,8 @@ from _pytest.runner import runtestprotocol
 from _pytest.terminal import TerminalReporter
 
 from distad.runtime import mpi
-from distad.testing.agreement import EndedInVainError, Ranks, WaitedInVainError, all_ranks, names
+from distad.runtime.world import names
+from distad.testing.agreement import EndedInVainError, Ranks, WaitedInVainError, all_ranks
 from distad.testing.watchdog import Watchdog
 from distad.types.mesh import Device, Mesh, set_mesh
 

@@ -4,7 +4,8 @@ import functools
 import traceback
 from collections.abc import Callable
 
-from distad.testing.agreement import WaitedInVainError, all_ranks, names
+from distad.runtime.world import names
+from distad.testing.agreement import WaitedInVainError, all_ranks
 
 
 def collective(example: Callable[..., None]) -> Callable[..., None]:
