@@ -58,6 +58,7 @@ def _joined(jaxpr: Jaxpr, times: int) -> Jaxpr:
     passes: list[tuple[str, Pass]] = [('inside', lambda j: _inside(j, known, rounds, _joined)), ('buckets', bucketed)]
     if not config.check_values:                          # where each operation is looked at, each is one
         passes = [('products', added_in_place), *passes, ('fuse', partial(_fused, times=times))]
+        passes += [('ends', ended)] if engine.available() else []
     return _through(passes, jaxpr)
 
 
@@ -93,7 +94,7 @@ class _Dump:
 
 def _fused(jaxpr: Jaxpr, times: int) -> Jaxpr:
     if engine.available():
-        return ended(fuse(jaxpr, scalars.serves, max(2, config.fuse_from // times)))
+        return fuse(jaxpr, scalars.serves, max(2, config.fuse_from // times))
     return fuse(jaxpr, _numpy, max(config.fuse_from, 2 * BLOCK) if config.fuse_from > 2 else 2)
 
 
