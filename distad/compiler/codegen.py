@@ -131,6 +131,7 @@ class Writer:
         self.owned.difference_update(arguments)
         into = dict(into or {})
         starts = side_by_side(self, jaxpr, dies, path, into)
+        self.filled -= into.keys()                                   # a body may be written more than once
         for i, eqn in enumerate(jaxpr.equations):
             for text in starts.get(i, ()):
                 self.line(text)

@@ -6,7 +6,6 @@ needs what one round needs, and its stacked results. What a kernel takes for its
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from distad.compiler.codegen import alike, reused
@@ -41,8 +40,8 @@ def analysis(jaxpr: Jaxpr) -> MemoryAnalysis:
     owners = {v: heap.given() if i in jaxpr.donated else heap.outside() for i, v in enumerate(jaxpr.ins)}
     boxed = frozenset().union(*owners.values())
     made = _run(jaxpr, owners, heap, frozenset())
-    arguments, results = (sum(map(_size, atoms)) for atoms in (jaxpr.ins, jaxpr.outs))
-    aliased = sum(_size(a) for a, blocks in zip(jaxpr.outs, made, strict=True) if blocks & boxed)
+    arguments, results = (sum(a.type.local_bytes for a in atoms) for atoms in (jaxpr.ins, jaxpr.outs))
+    aliased = sum(a.type.local_bytes for a, blocks in zip(jaxpr.outs, made, strict=True) if blocks & boxed)
     return MemoryAnalysis(argument_size_in_bytes=arguments, output_size_in_bytes=results, alias_size_in_bytes=aliased,
                           temp_size_in_bytes=max(0, heap.peak - results + aliased))
 
@@ -81,9 +80,6 @@ class _Heap:
             if not self.used[b]:
                 self.now -= self.sizes.pop(b, 0)
 
-
-def _size(a: Atom) -> int:
-    return math.prod(a.type.local_shape) * a.type.dtype.itemsize
 
 
 def _run(jaxpr: Jaxpr, owners: dict[Var, frozenset[int]], heap: _Heap, given: frozenset[Var]) -> list[frozenset[int]]:
@@ -127,7 +123,7 @@ def _made(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, given: frozense
             free.remove(old)
             found.append(ins[eqn.ins.index(old)])
         else:
-            found.append(heap.new(_size(v)))
+            found.append(heap.new(v.type.local_bytes))
     return found
 
 
@@ -146,7 +142,7 @@ def _scanned(eqn: Equation, ins: list[frozenset[int]], heap: _Heap, dying: set[i
     """Stacked results, then two rounds: in the second the carry is what the first one made."""
     body, consts, carries = eqn.params['jaxpr'], eqn.params['num_consts'], eqn.params['num_carry']
     instead = taken_over(eqn, dying)
-    stacks = [ins[instead[v]] if v in instead else heap.new(_size(v)) for v in eqn.outs[carries:]]
+    stacks = [ins[instead[v]] if v in instead else heap.new(v.type.local_bytes) for v in eqn.outs[carries:]]
     given = frozenset(a for a in body.outs[carries:] if a.__class__ is Var)
     carry = ins[consts:consts + carries]
     for _ in range(min(2, eqn.params['length'])):

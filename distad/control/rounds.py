@@ -55,7 +55,6 @@ def emit_scan(writer: Writer, eqn: Equation, operands: list[str], place: Place) 
         places = {a: f"{y}[{i}]" for a, y, (v, _) in zip(outs, ys, made, strict=True) if v.type.ndim > 1}
         if following is not None:
             places |= {body.outs[c]: f"{ys[k]}[{following}]" for k, c in stacks.items()}
-        writer.filled -= places.keys()
         results = writer.body(program, [*consts, *carry, *slices], f"{place.path}while/body/", keep=consts, into=places)
         for k, (a, y, result) in enumerate(zip(outs, ys, results[sum(live):], strict=True)):
             if k not in stacks and not (a in writer.filled and places.get(a) == f"{y}[{i}]"):

@@ -43,7 +43,7 @@ class EagerTrace(Trace):
             return [Array(t, mesh, None) for t in outs]
         made = kernel(*[x.block if x.__class__ is Array else block_of(x, t) for x, t in zip(args, types)])
         if not primitive.multiple:
-            return [Array(outs[0], None if outs[0].mesh.empty else mesh, frozen(made))]
+            made = (made,)
         return [Array(t, None if t.mesh.empty else mesh, frozen(b)) for t, b in zip(outs, made, strict=True)]
 
     def find(self, primitive: Primitive, types: tuple[ArrayType, ...], mesh: Mesh | None, params: dict) -> tuple:
