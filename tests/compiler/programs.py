@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import distad as jax
 import distad.numpy as jnp
+from distad.compiler.llvm import engine
 from distad.config import config
+
+COMPILED = pytest.mark.skipif(not engine.available(), reason='no compiled loops: llvmlite is not installed, or DISTAD_LLVM=0')
 
 
 def fused(f: Callable, *args: Any, llvm: bool = True, least: int = 2) -> tuple[list[np.ndarray], list[str]]:

@@ -15,10 +15,10 @@ import distad.numpy as jnp
 from distad import rules
 from distad.compiler.llvm import complexes, engine, scalars
 from distad.config import config
-from tests.compiler.programs import fused
+from tests.compiler.programs import COMPILED, fused
 from tests.compiler.test_functions import UNARY, ulps
 
-pytestmark = [pytest.mark.ranks(1), pytest.mark.skipif(not engine.available(), reason='llvmlite is not installed')]
+pytestmark = [pytest.mark.ranks(1), COMPILED]
 PRIMITIVES = {p.name: p for p in rules.primitives() if p.pointwise}
 HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 BOOL = np.dtype(bool)

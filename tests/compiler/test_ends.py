@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import distad.numpy as jnp
-from distad.compiler.llvm import engine
-from tests.compiler.programs import fused
+from tests.compiler.programs import COMPILED, fused
 
-pytestmark = [pytest.mark.ranks(1), pytest.mark.skipif(not engine.available(), reason='llvmlite is not installed')]
+pytestmark = [pytest.mark.ranks(1), COMPILED]
 X = np.random.default_rng(0).normal(size=(19, 38)).astype(np.float32)
 
 

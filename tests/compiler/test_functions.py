@@ -9,10 +9,9 @@ from scipy import special
 
 import distad.numpy as jnp
 from distad import lax, rules
-from distad.compiler.llvm import engine
-from tests.compiler.programs import both
+from tests.compiler.programs import COMPILED, both
 
-pytestmark = [pytest.mark.ranks(1), pytest.mark.skipif(not engine.available(), reason='llvmlite is not installed')]
+pytestmark = [pytest.mark.ranks(1), COMPILED]
 LONG = np.longdouble
 
 # name: the function in higher precision, and bounds between which it is tried; None for all floats

@@ -12,7 +12,7 @@ import distad.numpy as jnp
 from distad import lax, nn
 from distad.compiler.llvm import engine, loops
 from distad.config import config
-from tests.compiler.programs import fused
+from tests.compiler.programs import COMPILED, fused
 
 pytestmark = pytest.mark.ranks(1)
 BACKENDS = [True, False] if engine.available() else [False]
@@ -124,7 +124,7 @@ def test_threads_run_one_program_at_once() -> None:
     assert right == [True] * 150
 
 
-@pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
+@COMPILED
 @pytest.mark.parametrize('dtype', [np.float32, np.float64, np.int64, np.complex64, np.complex128])
 def test_a_large_result_is_written_past_the_cache_wherever_it_begins(dtype, monkeypatch):
     monkeypatch.setattr(loops, 'STREAM', 0)
@@ -153,7 +153,7 @@ def test_a_large_result_is_written_past_the_cache_wherever_it_begins(dtype, monk
                 np.testing.assert_array_equal(y, want)
 
 
-@pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
+@COMPILED
 def test_long_functions_of_one_another_are_computed_in_stages():
     def chain(x, y):
         t = jnp.tanh(x + y)
@@ -165,7 +165,7 @@ def test_long_functions_of_one_another_are_computed_in_stages():
             np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.skipif(not engine.available(), reason='needs llvmlite')
+@COMPILED
 @pytest.mark.parametrize('name', ['chain', 'softmax', 'stencil', 'transposed', 'gelu', 'strides and turns'])
 def test_passes_go_forwards_and_backwards_by_turns(name, monkeypatch):
     f, args, _ = PROGRAMS[name]
